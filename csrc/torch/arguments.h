@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <torch/csrc/stable/tensor.h>
@@ -58,9 +59,11 @@ struct Description {
 
 /// Arguments that passed every check.
 struct Checked {
-  Variant variant;
   ElementType element;
   std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
+};
+struct CheckedVariant : Checked {
+  Variant variant;
 };
 
 /// The sizes of the dimensions that a result keeps.
@@ -70,12 +73,12 @@ std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked);
 std::optional<ElementType> element_type(std::string_view dtype);
 
 /// All throw std::runtime_error with one line: argument, expected, got.
-Checked check_channel_histogram(
+CheckedVariant check_channel_histogram(
     const Description& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant);
-Checked check_text_histogram(const Description& text, std::string_view variant);
+CheckedVariant check_text_histogram(const Description& text, std::string_view variant);
 /// The same as check_channel_histogram, for an operator without variants.
 Checked check_values(
     std::string_view op,
@@ -130,34 +133,32 @@ struct Operands {
 Operands prepare_operands(
     std::vector<Tensor> tensors, const std::vector<int64_t>& kept, int64_t num_counts);
 
-/// A checked call: the problem, and the tensors that own its memory.
-struct Call {
-  Variant variant;
-  Problem problem;
-  std::vector<Tensor> operands; // what the views of `problem` point into
-  Tensor counts;                // the result, not initialized
+/// A checked call. num_bins of its problem are all bins of a channel.
+struct Call : Operands {
+  Tensor result; // not initialized
 };
 
-Call prepare_channel_histogram(
+/// A checked call of channel_histogram or of text_histogram.
+struct VariantCall : Call {
+  Variant variant;
+};
+VariantCall prepare_channel_histogram(
     const Tensor& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant);
-Call prepare_text_histogram(const Tensor& text, std::string_view variant);
+VariantCall prepare_text_histogram(const Tensor& text, std::string_view variant);
 
-/// A checked call of histogram.
-struct HistogramCall {
-  Call call; // num_bins of its problem are all counts of a channel
+/// A checked call whose bins lie between edges. Bins of values have none.
+struct EdgesCall : Call {
   Edges edges;
   Flow flow;
-  Tensor edges_tensor; // what `edges` points into
+  std::optional<Tensor> edges_tensor; // what `edges` points into
 };
-HistogramCall prepare_histogram(
-    const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);
+EdgesCall prepare_histogram(const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);
 
 /// A checked call that adds to counts of the caller.
-struct HistogramAddCall {
-  HistogramCall histogram;
+struct HistogramAddCall : EdgesCall {
   /// The counts before the call, and those of the call: [2, sizes]. None if the counts are
   /// contiguous and share no memory with another tensor of the call: they are counted in place.
   std::optional<Tensor> terms;
@@ -180,12 +181,10 @@ struct UniformEdges {
 };
 
 /// A checked call of a histogram in bins of one width, or of their edges alone.
-struct UniformCall {
-  Call call; // num_bins of its problem are all counts of a channel
+struct UniformCall : Call {
   UniformEdges edges;
 };
-struct EdgesOfCall {
-  Operands operands;
+struct EdgesOfCall : Operands {
   UniformEdges edges;
 };
 EdgesOfCall prepare_edges_of(
@@ -194,16 +193,14 @@ UniformCall prepare_uniform_histogram(
     const Tensor& input, int64_t num_bins, const GivenRange& range, const Dims& dim, bool flow);
 
 /// A checked call of finite_range.
-struct RangeCall {
-  Operands operands;
+struct RangeCall : Operands {
   Tensor low, high; // the results, float32 or float64
   bool in_float32;
 };
 RangeCall prepare_finite_range(const Tensor& input, const Dims& dim);
 
 /// A checked call of _summary.
-struct SummaryCall {
-  Operands operands;
+struct SummaryCall : Operands {
   Tensor counts, numbers, digits; // the results
   Summary results;                // their memory
 };
@@ -219,7 +216,7 @@ struct MomentsCall {
 MomentsCall prepare_moments_of_digits(const Tensor& digits, const Tensor& number, ScalarType dtype);
 
 /// A checked call of uniform_edges.
-struct EdgesCall {
+struct UniformEdgesCall {
   Tensor low, high; // contiguous, of one shape
   Tensor edges;     // the result
   int64_t rows;
@@ -227,7 +224,7 @@ struct EdgesCall {
   bool bounds_in_float32;
   bool edges_in_float32;
 };
-EdgesCall prepare_uniform_edges(
+UniformEdgesCall prepare_uniform_edges(
     const Tensor& low,
     const Tensor& high,
     int64_t num_bins,
@@ -260,8 +257,7 @@ QuantileCall prepare_quantile(
     bool ignore_nan);
 
 /// A checked call that adds to a sketch.
-struct SketchAddCall {
-  Operands operands;
+struct SketchAddCall : Operands {
   SketchBins bins;
   SketchState state;
 };
@@ -303,5 +299,17 @@ class Workspace final : public Allocator {
 [[noreturn]] void fail(const std::string& message);
 
 Description describe(const Tensor& tensor);
+/// The same of an argument. torch.ops makes an undefined tensor of None, which is refused.
+Description describe(std::string_view op, std::string_view argument, const Tensor& tensor);
+
+/// The elements of a tensor, which a T that is not const may change.
+template <class T>
+T* data_of(const Tensor& tensor) {
+  if constexpr (std::is_const_v<T>) {
+    return static_cast<T*>(tensor.const_data_ptr());
+  } else {
+    return static_cast<T*>(tensor.mutable_data_ptr());
+  }
+}
 
 } // namespace histo

@@ -167,17 +167,16 @@ Checked check_values(
   if (num_bins < 0) {
     fail(join(op, ": num_bins must be at least 0, got ", std::to_string(num_bins)));
   }
-  return {Variant::kAuto, *element, kept_of(check_dim(op, input.ndim, dim), input.ndim)};
+  return {*element, kept_of(check_dim(op, input.ndim, dim), input.ndim)};
 }
 
-Checked check_channel_histogram(
+CheckedVariant check_channel_histogram(
     const Description& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant) {
   const std::string_view op = kChannelHistogram;
-  Checked checked = check_values(op, input, num_bins, dim);
-  checked.variant = check_variant(op, variant);
+  const CheckedVariant checked{check_values(op, input, num_bins, dim), check_variant(op, variant)};
   check_study_variant(op, "input", input, checked.variant, variant);
   if (input.device == "cuda" && checked.variant != Variant::kAuto) {
     const bool rows_of_channels =
@@ -197,7 +196,7 @@ Checked check_channel_histogram(
   return checked;
 }
 
-Checked check_text_histogram(const Description& text, std::string_view variant) {
+CheckedVariant check_text_histogram(const Description& text, std::string_view variant) {
   const std::string_view op = kTextHistogram;
   check_input(op, "text", text);
   if (text.dtype != "uint8" || text.ndim != 1) {
@@ -205,7 +204,7 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
         op, ": text must be a 1-D uint8 tensor, got a ", std::to_string(text.ndim), "-D ",
         text.dtype, " tensor"));
   }
-  const Checked checked{check_variant(op, variant), ElementType::kUInt8, {}};
+  const CheckedVariant checked{{ElementType::kUInt8, {}}, check_variant(op, variant)};
   check_study_variant(op, "text", text, checked.variant, variant);
   return checked;
 }
@@ -219,7 +218,7 @@ Checked check_numbers(std::string_view op, const Description& input, const Dims&
         advice_for_numbers(input.dtype)));
   }
   const std::vector<bool> reduced = check_dim(op, input.ndim, dim ? *dim : std::vector<int64_t>());
-  return {Variant::kAuto, *element, kept_of(reduced, input.ndim)};
+  return {*element, kept_of(reduced, input.ndim)};
 }
 
 void check_edges(std::string_view op, const Description& input, const Description& edges) {

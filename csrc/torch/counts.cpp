@@ -9,6 +9,7 @@
 
 #include "torch/describe.h"
 #include "torch/messages.h"
+#include "torch/prepare.h"
 
 namespace histo {
 
@@ -60,15 +61,8 @@ struct Bytes {
 
 void check_counts(const Tensor& counts, const Tensor& input, const std::vector<int64_t>& sizes) {
   const std::string_view op = kHistogramAdd;
-  if (!counts.defined()) {
-    fail(join(op, ": counts must be a torch.Tensor, got None"));
-  }
-  check_counts(describe(input), describe(counts));
-  if (counts.get_device_index() != input.get_device_index()) {
-    fail(join(
-        op, ": counts must be on GPU ", std::to_string(input.get_device_index()), ", got ",
-        std::to_string(counts.get_device_index())));
-  }
+  check_counts(describe(input), describe(op, "counts", counts));
+  check_same_gpu(op, "counts", counts, input);
   if (const std::vector<int64_t> given = sizes_of(counts); given != sizes) {
     fail(join(
         op, ": counts must have the sizes that torch_histo.histogram returns here, ",

@@ -8,6 +8,8 @@
 
 #include <torch/headeronly/core/Layout.h>
 
+#include "torch/messages.h"
+
 namespace histo {
 
 namespace {
@@ -91,6 +93,13 @@ std::vector<int64_t> sizes_of(const Tensor& tensor) {
     sizes.push_back(tensor.size(d));
   }
   return sizes;
+}
+
+Description describe(std::string_view op, std::string_view argument, const Tensor& tensor) {
+  if (!tensor.defined()) {
+    fail(join(op, ": ", argument, " must be a torch.Tensor, got None"));
+  }
+  return describe(tensor);
 }
 
 Description describe(const Tensor& tensor) {

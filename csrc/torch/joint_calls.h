@@ -11,12 +11,11 @@
 namespace histo {
 
 /// A checked call of a joint histogram, with or without weights, or of the joint bins themselves.
-struct JointCall {
-  Problem problem; // of the coordinates, and then the weight or the view of the joint bins
+/// The operands of its problem are the coordinates, and then the weight or the view of the joint
+/// bins.
+struct JointCall : Call {
   JointAxes axes;
-  std::vector<Tensor> operands; // what `problem` points into
-  std::vector<Tensor> edges;    // what `axes` point into
-  Tensor result;                // not initialized
+  std::vector<Tensor> edges; // what `axes` point into
 };
 /// Writes the joint bins of a call of prepare_joint_index.
 using WriteJointIndex = std::function<void(const JointCall&)>;

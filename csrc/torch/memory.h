@@ -14,7 +14,7 @@ namespace histo {
 Tensor allocate(
     const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype, std::string_view use);
 
-/// The same, a tensor of these sizes whose dimensions lie in memory in this order, outer ones first.
+/// The same, a tensor of these sizes. Its dimensions lie in memory in this order, outer ones first.
 Tensor allocate_in_order(
     const Tensor& like,
     const std::vector<int64_t>& sizes,

@@ -21,8 +21,10 @@ constexpr std::string_view kWeightedJointHistogram = "weighted_joint_histogram";
 constexpr std::string_view kJointIndex = "_joint_index";
 constexpr std::string_view kSumOfDigits = "sum_of_digits";
 constexpr std::string_view kNormalizeDigits = "normalize_digits";
+constexpr std::string_view kFiniteRange = "finite_range";
 constexpr std::string_view kUniformEdges = "uniform_edges";
 constexpr std::string_view kQuantile = "quantile";
+constexpr std::string_view kSummarize = "summarize";
 
 template <class... Parts>
 std::string join(const Parts&... parts) {

@@ -40,27 +40,11 @@ bool fits_in_float32(ElementType type) {
   return !is_integer(type) && type != ElementType::kFloat64;
 }
 
-constexpr std::string_view kUseOfCounts =
-    "the counts: pass fewer bins, or fewer channels at a time";
-
-/// Each channel has `num_counts` counts, in a tensor of their sizes.
+/// A call whose counts are allocated first: memory may be too small for a copy of the input.
 Call prepare(
-    const Tensor& input, const Checked& checked, int64_t num_counts, const Tensor& counts) {
-  Operands operands = prepare_operands({input}, checked.kept, num_counts);
-  Call call{checked.variant, operands.problem, std::move(operands.tensors), counts};
-  call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
-  return call;
-}
-
-Call prepare(
-    const Tensor& input,
-    const Checked& checked,
-    int64_t num_counts,
-    std::string_view use_of_counts) {
-  // The counts come first: memory may be too small for a copy of the input.
-  const Tensor counts =
-      allocate(input, kept_sizes(input, checked, num_counts), ScalarType::Long, use_of_counts);
-  return prepare(input, checked, num_counts, counts);
+    const Tensor& input, const Checked& checked, int64_t num_counts, std::string_view use) {
+  const std::vector<int64_t> sizes = kept_sizes(input, checked, num_counts);
+  return call_of({input}, checked, num_counts, allocate(input, sizes, ScalarType::Long, use));
 }
 
 /// The sizes that two tensors expand to, or none.
@@ -81,7 +65,7 @@ std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<
 
 /// A call whose counts `counts_of(sizes)` gives: those of the kept dimensions, then a channel's.
 template <class CountsOf>
-HistogramCall prepare_between(
+EdgesCall prepare_between(
     std::string_view op,
     const Tensor& input,
     const Tensor& edges,
@@ -89,15 +73,11 @@ HistogramCall prepare_between(
     bool flow,
     const CountsOf& counts_of) {
   const Between between = check_between(op, input, edges, dim);
-  const Checked& checked = between.checked;
   const int64_t num_counts = Flow{flow}.num_counts(between.bins);
-  HistogramCall prepared{
-      prepare(input, checked, num_counts, counts_of(kept_sizes(input, checked, num_counts))),
-      {},
-      Flow{flow},
-      between.expanded(edges)};
-  prepared.edges = between.edges_at(prepared.edges_tensor);
-  return prepared;
+  const Tensor counts = counts_of(kept_sizes(input, between.checked, num_counts));
+  EdgesCall call{call_of({input}, between.checked, num_counts, counts), {}, {}, {}};
+  between.put(edges, flow, call);
+  return call;
 }
 
 /// A range of numbers, which 0.5 more on either side widen if both are equal.
@@ -177,6 +157,12 @@ Edges Between::edges_at(const Tensor& expanded_edges) const {
   return Edges::all(expanded_edges.const_data_ptr(), type, bins, shared);
 }
 
+void Between::put(const Tensor& edges, bool flow, EdgesCall& call) const {
+  call.edges_tensor = expanded(edges);
+  call.edges = edges_at(*call.edges_tensor);
+  call.flow = {flow};
+}
+
 std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last) {
   std::vector<int64_t> sizes = kept_sizes(input, checked);
   sizes.push_back(last);
@@ -207,23 +193,29 @@ Operands prepare_operands(
   return {problem, std::move(tensors)};
 }
 
-Call prepare_channel_histogram(
+Call call_of(
+    std::vector<Tensor> tensors, const Checked& checked, int64_t num_bins, const Tensor& result) {
+  Call call{prepare_operands(std::move(tensors), checked.kept, num_bins), result};
+  call.problem.counts = data_of<int64_t>(result);
+  return call;
+}
+
+VariantCall prepare_channel_histogram(
     const Tensor& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant) {
-  const Checked checked = check_channel_histogram(describe(input), num_bins, dim, variant);
-  return prepare(
-      input, checked, num_bins, "the counts: pass a smaller num_bins, or fewer channels at a time");
+  const CheckedVariant checked = check_channel_histogram(describe(input), num_bins, dim, variant);
+  const char* use = "the counts: pass a smaller num_bins, or fewer channels at a time";
+  return {prepare(input, checked, num_bins, use), checked.variant};
 }
 
-Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
-  const Checked checked = check_text_histogram(describe(text), variant);
-  return prepare(text, checked, LetterBinning::num_bins, "the counts");
+VariantCall prepare_text_histogram(const Tensor& text, std::string_view variant) {
+  const CheckedVariant checked = check_text_histogram(describe(text), variant);
+  return {prepare(text, checked, LetterBinning::num_bins, "the counts"), checked.variant};
 }
 
-HistogramCall prepare_histogram(
-    const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
+EdgesCall prepare_histogram(const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
   return prepare_between(kHistogram, input, edges, dim, flow, [&](const auto& sizes) {
     return allocate(input, sizes, ScalarType::Long, kUseOfCounts);
   });
@@ -242,9 +234,9 @@ HistogramAddCall prepare_histogram_add(
     terms = allocate(input, sizes, ScalarType::Long, kUseOfCounts);
     return torch::stable::select(*terms, 0, 1);
   };
-  HistogramCall prepared = prepare_between(kHistogramAdd, input, edges, dim, flow, counts_of);
-  prepared.call.problem.adds = !terms;
-  return {std::move(prepared), terms};
+  EdgesCall call = prepare_between(kHistogramAdd, input, edges, dim, flow, counts_of);
+  call.problem.adds = !terms;
+  return {std::move(call), terms};
 }
 
 UniformEdges prepare_edges(
@@ -277,8 +269,7 @@ EdgesOfCall prepare_edges_of(
 }
 
 RangeCall prepare_finite_range(const Tensor& input, const Dims& dim) {
-  const std::string_view op = "finite_range";
-  const Checked checked = check_numbers(op, describe(input), dim);
+  const Checked checked = check_numbers(kFiniteRange, describe(input), dim);
   const std::vector<int64_t> shape = kept_sizes(input, checked);
   const bool in_float32 = fits_in_float32(checked.element);
   const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
@@ -287,7 +278,7 @@ RangeCall prepare_finite_range(const Tensor& input, const Dims& dim) {
       allocate(input, shape, dtype, "the extremes"), in_float32};
 }
 
-EdgesCall prepare_uniform_edges(
+UniformEdgesCall prepare_uniform_edges(
     const Tensor& low,
     const Tensor& high,
     int64_t num_bins,
@@ -304,7 +295,7 @@ EdgesCall prepare_uniform_edges(
         kUniformEdges, ": high must have sizes that broadcast with those of low, ",
         join_numbers(sizes_of(low)), ", got ", join_numbers(sizes_of(high))));
   }
-  EdgesCall call{expanded(low, shape), expanded(high, shape), low, 1, num_bins, {}, {}};
+  UniformEdgesCall call{expanded(low, shape), expanded(high, shape), low, 1, num_bins, {}, {}};
   for (int64_t size : shape) {
     call.rows *= size;
   }
@@ -359,7 +350,7 @@ QuantileCall prepare_quantile(
       allocate(input, shape, rank_dtype, "the weights"),
       takes_floats ? dtype : ScalarType::Double};
   Selection& selection = call.selection;
-  selection.q = static_cast<const double*>(call.q.const_data_ptr());
+  selection.q = data_of<const double>(call.q);
   selection.below = call.below.mutable_data_ptr();
   selection.above = call.above.mutable_data_ptr();
   selection.weights = call.weights.mutable_data_ptr();

@@ -10,6 +10,17 @@
 
 namespace histo {
 
+// What results are for, if memory for them is short.
+constexpr std::string_view kUseOfCounts =
+    "the counts: pass fewer bins, or fewer channels at a time";
+constexpr std::string_view kUseOfDigits =
+    "the digits of sums: pass fewer bins, or fewer channels at a time";
+
+/// The call of a problem that reads these tensors and fills a result, which has `num_bins` bins for
+/// each channel.
+Call call_of(
+    std::vector<Tensor> tensors, const Checked& checked, int64_t num_bins, const Tensor& result);
+
 /// The checked arguments of an operator whose bins lie between edges.
 struct Between {
   Checked checked;
@@ -21,6 +32,8 @@ struct Between {
   Tensor expanded(const Tensor& edges) const;
   /// The edges of a tensor that expanded() returned.
   Edges edges_at(const Tensor& expanded_edges) const;
+  /// Gives a call the edges of its bins.
+  void put(const Tensor& edges, bool flow, EdgesCall& call) const;
 };
 
 Between check_between(

@@ -118,17 +118,21 @@ Coordinates check_joint(
   return coordinates;
 }
 
-/// A call with the axes of its coordinates, without a problem.
-JointCall call_of(const Coordinates& coordinates) {
-  JointCall call{};
-  call.axes.flow = coordinates.flow;
+/// The call of a problem that reads `tensors`, with the axes of the coordinates.
+JointCall prepare_axes(
+    const Coordinates& coordinates, std::vector<Tensor> tensors, const Tensor& result) {
+  JointAxes axes{};
+  std::vector<Tensor> edges;
+  axes.flow = coordinates.flow;
   for (const Coordinate& coordinate : coordinates.all) {
-    call.axes.axes[call.axes.count++] = coordinate.axis;
+    axes.axes[axes.count++] = coordinate.axis;
     if (coordinate.edges) {
-      call.edges.push_back(*coordinate.edges);
+      edges.push_back(*coordinate.edges);
     }
   }
-  return call;
+  return {
+      call_of(std::move(tensors), coordinates.checked, axes.num_slots(), result), axes,
+      std::move(edges)};
 }
 
 std::vector<Tensor> values_of(const Coordinates& coordinates) {
@@ -141,19 +145,15 @@ std::vector<Tensor> values_of(const Coordinates& coordinates) {
 
 /// A call that writes the joint bins of up to kMostAxes coordinates.
 JointCall prepare_index(const Coordinates& coordinates) {
-  JointCall call = call_of(coordinates);
-  call.result = allocate_by_channels(
+  const Tensor result = allocate_by_channels(
       coordinates.first(), coordinates.checked, ScalarType::Long, "the joint bins of elements");
   std::vector<Tensor> tensors = values_of(coordinates);
-  tensors.insert(tensors.begin(), call.result);
-  Operands operands =
-      prepare_operands(std::move(tensors), coordinates.checked.kept, call.axes.num_slots());
-  // The result came first, so that it is no copy. Coordinates come first in the call.
-  call.problem = operands.problem;
+  // The result comes first, so that it is no copy. Coordinates come first in the call.
+  tensors.insert(tensors.begin(), result);
+  JointCall call = prepare_axes(coordinates, std::move(tensors), result);
   for (int d = 0; d < call.axes.count; ++d) {
     std::swap(call.problem.operand(d), call.problem.operand(d + 1));
   }
-  call.operands = std::move(operands.tensors);
   return call;
 }
 
@@ -177,23 +177,6 @@ std::vector<int64_t> result_sizes(const Coordinates& coordinates) {
     sizes.push_back(coordinate.axis.slots);
   }
   return sizes;
-}
-
-/// A call of the coordinates, and a weight, that fills `result`.
-JointCall prepare_fill(
-    const Coordinates& coordinates, const std::optional<Tensor>& weight, const Tensor& result) {
-  JointCall call = call_of(coordinates);
-  call.result = result;
-  std::vector<Tensor> tensors = values_of(coordinates);
-  if (weight) {
-    tensors.push_back(*weight);
-  }
-  Operands operands =
-      prepare_operands(std::move(tensors), coordinates.checked.kept, call.axes.num_slots());
-  call.problem = operands.problem;
-  call.problem.counts = static_cast<int64_t*>(result.mutable_data_ptr());
-  call.operands = std::move(operands.tensors);
-  return call;
 }
 
 } // namespace
@@ -227,11 +210,10 @@ JointCall prepare_joint_histogram(
     const WriteJointIndex& write) {
   Coordinates coordinates = check_joint(kJointHistogram, inputs, edges, dim, flow);
   // The counts come first: memory may be too small for the joint bins of elements.
-  const Tensor counts = allocate(
-      inputs[0], result_sizes(coordinates), ScalarType::Long,
-      "the counts: pass fewer bins, or fewer channels at a time");
+  const Tensor counts =
+      allocate(inputs[0], result_sizes(coordinates), ScalarType::Long, kUseOfCounts);
   fold(coordinates, kMostAxes, write);
-  return prepare_fill(coordinates, std::nullopt, counts);
+  return prepare_axes(coordinates, values_of(coordinates), counts);
 }
 
 JointCall prepare_weighted_joint_histogram(
@@ -248,11 +230,11 @@ JointCall prepare_weighted_joint_histogram(
   const int size = sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
   std::vector<int64_t> sizes = result_sizes(coordinates);
   sizes.push_back(size);
-  const Tensor digits = allocate(
-      inputs[0], sizes, ScalarType::Long,
-      "the digits of sums: pass fewer bins, or fewer channels at a time");
+  const Tensor digits = allocate(inputs[0], sizes, ScalarType::Long, kUseOfDigits);
   fold(coordinates, most_axes, write);
-  JointCall call = prepare_fill(coordinates, weight, digits);
+  std::vector<Tensor> tensors = values_of(coordinates);
+  tensors.push_back(weight);
+  JointCall call = prepare_axes(coordinates, std::move(tensors), digits);
   call.problem.sum_size = size;
   return call;
 }

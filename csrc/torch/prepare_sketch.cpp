@@ -59,10 +59,7 @@ SketchState state_of(
   check_buffer(op, "max_key", max_key, beside, channels);
   channels.push_back(bins.num_counts());
   check_buffer(op, "hist", hist, beside, channels);
-  const auto data = [](const Tensor& tensor) {
-    return static_cast<int64_t*>(tensor.mutable_data_ptr());
-  };
-  return {data(hist), data(min_key), data(max_key)};
+  return {data_of<int64_t>(hist), data_of<int64_t>(min_key), data_of<int64_t>(max_key)};
 }
 
 } // namespace
@@ -83,7 +80,7 @@ SketchAddCall prepare_sketch_add(
   const auto shares = [&](const Tensor& buffer) { return share_memory(input, buffer); };
   if (shares(hist) || shares(min_key) || shares(max_key)) {
     // It is counted as it was before.
-    call.operands =
+    static_cast<Operands&>(call) =
         prepare_operands({torch::stable::clone(input)}, checked.kept, bins.num_counts());
   }
   mark_changed(op, "hist", hist);
@@ -116,9 +113,9 @@ SketchQuantileCall prepare_sketch_quantile(
       min_key.numel(),
       bins,
       place,
-      static_cast<const double*>(call.q.const_data_ptr()),
+      data_of<const double>(call.q),
       call.q.numel(),
-      static_cast<double*>(call.found.mutable_data_ptr())};
+      data_of<double>(call.found)};
   return call;
 }
 

@@ -48,7 +48,7 @@ void check_devices(const Tensor& digits, const Tensor& number) {
 } // namespace
 
 SummaryCall prepare_summary(const Tensor& input, const Dims& dim, bool digits) {
-  const Checked checked = check_numbers("summarize", describe(input), dim);
+  const Checked checked = check_numbers(kSummarize, describe(input), dim);
   std::vector<int64_t> kept = kept_sizes(input, checked);
   Operands operands = prepare_operands({input}, checked.kept, 1);
   const Tensor counts =
@@ -58,9 +58,8 @@ SummaryCall prepare_summary(const Tensor& input, const Dims& dim, bool digits) {
   kept.push_back(digits ? num_digits(checked.element) : 0);
   const Tensor sums = allocate(input, kept, ScalarType::Long, "the exact sums");
   const Summary results{
-      static_cast<int64_t*>(counts.mutable_data_ptr()),
-      static_cast<double*>(numbers.mutable_data_ptr()),
-      digits ? static_cast<int64_t*>(sums.mutable_data_ptr()) : nullptr};
+      data_of<int64_t>(counts), data_of<double>(numbers),
+      digits ? data_of<int64_t>(sums) : nullptr};
   return {std::move(operands), counts, numbers, sums, results};
 }
 

@@ -23,30 +23,26 @@ int sum_size(const Tensor& weight) {
   return sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
 }
 
-constexpr std::string_view kRemedy = "pass fewer bins, or fewer channels at a time";
-
-/// A call whose channels have `num_bins` bins, without edges.
-WeightedCall prepare_weighted(
+/// A call that fills digits, or the sums of integers. Its channels have `num_bins` bins, without
+/// edges.
+EdgesCall prepare_weighted(
     const Tensor& input,
     const Tensor& weight,
     const Checked& checked,
     int64_t num_bins,
     const Tensor& digits) {
-  Operands operands = prepare_operands({input, weight}, checked.kept, num_bins);
-  WeightedCall call{operands.problem, std::move(operands.tensors), digits, {}, {}, {}};
+  EdgesCall call{call_of({input, weight}, checked, num_bins, digits), {}, {}, {}};
   call.problem.sum_size = sum_size(weight);
-  call.problem.counts = static_cast<int64_t*>(digits.mutable_data_ptr());
   return call;
 }
 
 /// The same with digits of its own.
-WeightedCall prepare_weighted(
+EdgesCall prepare_weighted(
     const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
   std::vector<int64_t> sizes = kept_sizes(input, checked, num_bins);
   sizes.push_back(sum_size(weight));
   // The digits come first: memory may be too small for a copy of the input.
-  const Tensor digits =
-      allocate(input, sizes, ScalarType::Long, join("the digits of sums: ", kRemedy));
+  const Tensor digits = allocate(input, sizes, ScalarType::Long, kUseOfDigits);
   return prepare_weighted(input, weight, checked, num_bins, digits);
 }
 
@@ -68,39 +64,33 @@ Problem sizes_of_sums(
   return problem;
 }
 
-/// The same with rounded sums. Integers need no digits beside them, nor do sums that are rounded
-/// `in_kernel`.
+/// The same with rounded sums. Integers need no digits beside them, nor do sums between edges that a
+/// kernel rounds. `edges` have no address; values have none.
 SumsCall prepare_rounded(
     const Tensor& input,
     const Tensor& weight,
     const Checked& checked,
     int64_t num_bins,
     int64_t most_bytes,
-    bool in_kernel = false) {
+    const std::optional<Edges>& edges = {},
+    const RoundsInKernel& rounds_in_kernel = {}) {
   const int64_t size = sum_size(weight);
+  const bool in_kernel = edges && rounds_in_kernel &&
+                         rounds_in_kernel(sizes_of_sums(input, weight, checked, num_bins), *edges);
   const Tensor sums = allocate(
       input, kept_sizes(input, checked, num_bins),
-      size == 1 ? ScalarType::Long : ScalarType::Double, join("the sums: ", kRemedy));
-  if (in_kernel) {
-    return {prepare_weighted(input, weight, checked, num_bins, sums), sums};
+      size == 1 ? ScalarType::Long : ScalarType::Double,
+      "the sums: pass fewer bins, or fewer channels at a time");
+  Tensor digits = sums;
+  if (!in_kernel) {
+    if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
+      fail(join("digits must have at most ", std::to_string(most_bytes), " bytes"));
+    }
+    if (size > 1) {
+      digits = allocate(input, {sums.numel(), size}, ScalarType::Long, kUseOfDigits);
+    }
   }
-  if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
-    fail(join("digits must have at most ", std::to_string(most_bytes), " bytes"));
-  }
-  const Tensor digits = size == 1 ? sums
-                                  : allocate(
-                                        input, {sums.numel(), size}, ScalarType::Long,
-                                        join("the digits of sums: ", kRemedy));
   return {prepare_weighted(input, weight, checked, num_bins, digits), sums};
-}
-
-/// Gives a call the edges of its bins.
-template <class AnyCall>
-AnyCall with_edges(AnyCall call, const Between& between, const Tensor& edges, bool flow) {
-  call.edges_tensor = between.expanded(edges);
-  call.edges = between.edges_at(*call.edges_tensor);
-  call.flow = {flow};
-  return call;
 }
 
 Checked check_values_of_weights(
@@ -141,19 +131,15 @@ WeightGradientCall prepare_gradient(
   }
   const Tensor result =
       allocate_by_channels(input, checked, ScalarType::Double, "the gradient of the weights");
-  Operands operands = prepare_operands({result, input}, checked.kept, num_bins);
-  Problem problem = operands.problem;
-  std::swap(static_cast<View&>(problem), problem.operand(1)); // the input comes first
-  return {problem, std::move(operands.tensors), expanded(gradient, wanted), result, {}, {}, {}};
+  Call call{prepare_operands({result, input}, checked.kept, num_bins), result};
+  std::swap(call.problem.operand(0), call.problem.operand(1)); // the input comes first
+  return {{std::move(call), {}, {}, {}}, expanded(gradient, wanted)};
 }
 
 } // namespace
 
 void check_weight(std::string_view op, const Tensor& input, const Tensor& weight) {
-  if (!weight.defined()) {
-    fail(join(op, ": weight must be a torch.Tensor, got None"));
-  }
-  check_weight(op, describe(input), describe(weight));
+  check_weight(op, describe(input), describe(op, "weight", weight));
   check_same_gpu(op, "weight", weight, input);
   const std::vector<int64_t> given = sizes_of(weight), full = sizes_of(input);
   if (!broadcasts(given, full)) {
@@ -174,13 +160,20 @@ Tensor allocate_by_channels(
   return allocate_in_order(input, sizes_of(input), order, dtype, use);
 }
 
-WeightedCall prepare_weighted_histogram(
+EdgesCall prepare_weighted_histogram(
     const Tensor& input, const Tensor& edges, const Tensor& weight, const Dims& dim, bool flow) {
   const Between between = check_between(kWeightedHistogram, input, edges, dim);
   check_weight(kWeightedHistogram, input, weight);
   const int64_t num_bins = Flow{flow}.num_counts(between.bins);
-  return with_edges(
-      prepare_weighted(input, weight, between.checked, num_bins), between, edges, flow);
+  EdgesCall call = prepare_weighted(input, weight, between.checked, num_bins);
+  between.put(edges, flow, call);
+  return call;
+}
+
+EdgesCall prepare_weighted_channel_histogram(
+    const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim) {
+  const Checked checked = check_values_of_weights(input, weight, num_bins, dim);
+  return prepare_weighted(input, weight, checked, num_bins);
 }
 
 UniformSumsCall prepare_uniform_sums(
@@ -194,18 +187,15 @@ UniformSumsCall prepare_uniform_sums(
     const RoundsInKernel& rounds_in_kernel) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   check_weight(kHistogram, input, weight);
-  UniformEdges edges = prepare_edges(input, checked, num_bins, range);
+  UniformEdges uniform = prepare_edges(input, checked, num_bins, range);
   const int64_t counts = Flow{flow}.num_counts(num_bins);
-  const UniformBins bins = edges.bins();
-  const bool in_kernel =
-      rounds_in_kernel && rounds_in_kernel(
-                              sizes_of_sums(input, weight, checked, counts),
-                              Edges::all(nullptr, bins.type, bins.bins, bins.range != nullptr));
-  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes, in_kernel);
-  sums.weighted.flow = {flow};
+  const Edges edges = Edges::all(nullptr, uniform.type, num_bins, range.has_value());
+  SumsCall sums =
+      prepare_rounded(input, weight, checked, counts, most_bytes, edges, rounds_in_kernel);
+  sums.flow = {flow};
   Operands alone =
-      range ? Operands{sums.weighted.problem, {}} : prepare_operands({input}, checked.kept, counts);
-  return {std::move(sums), std::move(alone), std::move(edges)};
+      range ? Operands{sums.problem, {}} : prepare_operands({input}, checked.kept, counts);
+  return {std::move(sums), std::move(alone), std::move(uniform)};
 }
 
 SumsCall prepare_sums(
@@ -225,19 +215,11 @@ SumsCall prepare_sums(
   const Between between = check_between(kWeightedHistogram, input, *edges, dim);
   check_weight(kWeightedHistogram, input, weight);
   const int64_t counts = Flow{flow}.num_counts(between.bins);
-  const bool in_kernel =
-      rounds_in_kernel && rounds_in_kernel(
-                              sizes_of_sums(input, weight, between.checked, counts),
-                              Edges::all(nullptr, between.type, between.bins, between.shared));
-  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes, in_kernel);
-  call.weighted = with_edges(std::move(call.weighted), between, *edges, flow);
+  SumsCall call = prepare_rounded(
+      input, weight, between.checked, counts, most_bytes,
+      Edges::all(nullptr, between.type, between.bins, between.shared), rounds_in_kernel);
+  between.put(*edges, flow, call);
   return call;
-}
-
-WeightedCall prepare_weighted_channel_histogram(
-    const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim) {
-  const Checked checked = check_values_of_weights(input, weight, num_bins, dim);
-  return prepare_weighted(input, weight, checked, num_bins);
 }
 
 DigitsCall prepare_sum_of_digits(const Tensor& digits) {
@@ -263,8 +245,9 @@ WeightGradientCall prepare_weight_gradient(
     const Tensor& gradient, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
   const Between between = check_between(kWeightGradient, input, edges, dim);
   const int64_t num_bins = Flow{flow}.num_counts(between.bins);
-  return with_edges(
-      prepare_gradient(gradient, input, between.checked, num_bins), between, edges, flow);
+  WeightGradientCall call = prepare_gradient(gradient, input, between.checked, num_bins);
+  between.put(edges, flow, call);
+  return call;
 }
 
 WeightGradientCall prepare_weight_gradient_of_values(

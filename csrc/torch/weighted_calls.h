@@ -14,34 +14,26 @@
 
 namespace histo {
 
-/// A checked call of weighted_histogram, or of weighted_channel_histogram, which has no edges.
-struct WeightedCall {
-  Problem problem;              // of the input and the weight; num_bins are all bins of a channel
-  std::vector<Tensor> operands; // what its views point into
-  Tensor digits;                // the result, not initialized
-  Edges edges;
-  Flow flow;
-  std::optional<Tensor> edges_tensor; // what `edges` points into
-};
-WeightedCall prepare_weighted_histogram(
+/// The operands of its problem are the input and the weight. The result has the digits of sums.
+EdgesCall prepare_weighted_histogram(
     const Tensor& input, const Tensor& edges, const Tensor& weight, const Dims& dim, bool flow);
-WeightedCall prepare_weighted_channel_histogram(
+EdgesCall prepare_weighted_channel_histogram(
     const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim);
 
-/// A checked call of _sums, which has edges or the number of values.
-struct SumsCall {
-  WeightedCall weighted; // the digits of integers are the sums
-  Tensor sums;           // not initialized
+/// A checked call of _sums, which has edges or the number of values. The result has the digits of sums.
+struct SumsCall : EdgesCall {
+  Tensor sums; // not initialized
 
-  /// The sums that digits are rounded to.
+  /// The sums that digits are rounded to. It is null for integers, whose digits are the sums.
   double* rounded() const {
-    return static_cast<double*>(sums.mutable_data_ptr());
+    return problem.sum_size > 1 ? data_of<double>(sums) : nullptr;
   }
 };
-/// Whether a kernel rounds sums between edges itself, so that no digits are in memory. The problem has
-/// only types and sizes, and the edges have no address.
+/// Whether a kernel rounds sums between edges itself, so that no digits are in memory. The problem
+/// has only types and sizes, and the edges have no address.
 using RoundsInKernel = std::function<bool(const Problem&, const Edges&)>;
-/// It fails if several channels have more than `most_bytes` bytes of digits together, and need them.
+/// It fails if several channels have more than `most_bytes` bytes of digits together, and need
+/// them.
 SumsCall prepare_sums(
     const Tensor& input,
     const Tensor& weight,
@@ -50,7 +42,7 @@ SumsCall prepare_sums(
     const Dims& dim,
     bool flow,
     int64_t most_bytes,
-    const RoundsInKernel& rounds_in_kernel = {});
+    const RoundsInKernel& rounds_in_kernel);
 
 /// A checked call of _uniform_sums.
 struct UniformSumsCall : SumsCall {
@@ -65,7 +57,7 @@ UniformSumsCall prepare_uniform_sums(
     const Dims& dim,
     bool flow,
     int64_t most_bytes,
-    const RoundsInKernel& rounds_in_kernel = {});
+    const RoundsInKernel& rounds_in_kernel);
 
 /// A checked call of sum_of_digits or of normalize_digits.
 struct DigitsCall {
@@ -77,15 +69,14 @@ struct DigitsCall {
 DigitsCall prepare_sum_of_digits(const Tensor& digits);
 DigitsCall prepare_normalize_digits(const Tensor& digits);
 
-/// A checked call of _weight_gradient, or of _weight_gradient_of_values, which has no edges.
-struct WeightGradientCall {
-  Problem problem; // of the input and the view of the result; num_bins are those of a channel
-  std::vector<Tensor> operands; // what its views point into
-  Tensor gradient;              // contiguous
-  Tensor result;                // of the input's sizes, not initialized
-  Edges edges;
-  Flow flow;
-  std::optional<Tensor> edges_tensor; // what `edges` points into
+/// A checked call of _weight_gradient, or of _weight_gradient_of_values, which has no edges. The
+/// operands of its problem are the input and the view of the result, which has the input's sizes.
+struct WeightGradientCall : EdgesCall {
+  Tensor gradient; // contiguous
+
+  bool is_empty() const {
+    return problem.num_channels() * problem.num_rows() == 0;
+  }
 };
 WeightGradientCall prepare_weight_gradient(
     const Tensor& gradient, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);

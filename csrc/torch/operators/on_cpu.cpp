@@ -1,275 +1,151 @@
-// The operators on the CPU, and the checks for callers that hold no data.
+// The operators on the CPU.
+#include <algorithm>
 #include <optional>
-#include <string>
-#include <tuple>
 #include <vector>
 
-#include <torch/csrc/stable/library.h>
-
+#include "core/exact_sum.h"
+#include "cpu/float_mode.h"
 #include "cpu/kernels.h"
-#include "torch/arguments.h"
-#include "torch/interpolate.h"
-#include "torch/operators/refusals.h"
+#include "cpu/summary/moments.h"
+#include "cpu/threads.h"
+#include "torch/operators/operators.h"
 
 namespace histo {
 namespace {
 
-template <class Binning>
-Tensor run(const Call& call, const Binning& binning) {
-  if (call.variant == Variant::kSequential) {
-    cpu::sequential(call.problem, binning);
-  } else {
-    Workspace workspace(call.counts);
-    cpu::count(call.problem, cpu::pattern_axis(call.problem.type, binning), workspace);
+class Cpu {
+ public:
+  explicit Cpu(const Tensor& like) : workspace_(like) {
   }
-  return call.counts;
-}
 
-Tensor channel_histogram(
-    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
-  return run(prepare_channel_histogram(input, num_bins, dim, variant), ValueBinning{num_bins});
-}
-
-Tensor text_histogram(const Tensor& text, std::string variant) {
-  return run(prepare_text_histogram(text, variant), LetterBinning{});
-}
-
-Tensor histogram(const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
-  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
-  Workspace workspace(prepared.call.counts);
-  cpu::count_between(prepared.call.problem, prepared.edges, nullptr, prepared.flow, workspace);
-  return prepared.call.counts;
-}
-
-void histogram_add(
-    const Tensor& counts, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
-  const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
-  const HistogramCall& histogram = prepared.histogram;
-  Workspace workspace(input);
-  cpu::count_between(histogram.call.problem, histogram.edges, nullptr, histogram.flow, workspace);
-  add_terms(counts, prepared);
-}
-
-std::tuple<Tensor, Tensor> uniform_histogram(
-    const Tensor& input, int64_t num_bins, GivenRange range, Dims dim, bool flow) {
-  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
-  Workspace workspace(prepared.call.counts);
-  cpu::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, workspace);
-  return {prepared.call.counts, prepared.edges.tensor};
-}
-
-Tensor edges_of(const Tensor& input, int64_t num_bins, GivenRange range, Dims dim) {
-  const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
-  cpu::edges_of(prepared.operands.problem, prepared.edges.bins());
-  return prepared.edges.tensor;
-}
-
-void sketch_add(
-    Tensor hist,
-    Tensor min_key,
-    Tensor max_key,
-    const Tensor& input,
-    int64_t bits,
-    int64_t first,
-    int64_t last,
-    Dims dim) {
-  const SketchAddCall call =
-      prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
-  Workspace workspace(hist);
-  cpu::add_to_sketch(call.operands.problem, call.bins, call.state, workspace);
-}
-
-Tensor sketch_quantile(
-    const Tensor& hist,
-    const Tensor& min_key,
-    const Tensor& max_key,
-    const Tensor& q,
-    int64_t bits,
-    int64_t first,
-    int64_t last,
-    double place) {
-  const SketchQuantileCall call =
-      prepare_sketch_quantile(hist, min_key, max_key, q, {bits, first, last}, place);
-  cpu::sketch_quantiles(call.quantiles);
-  return call.found;
-}
-
-template <class T>
-T* data_of(const Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
-}
-
-std::tuple<Tensor, Tensor> finite_range(const Tensor& input, Dims dim) {
-  const RangeCall call = prepare_finite_range(input, dim);
-  if (call.in_float32) {
-    cpu::finite_range(call.operands.problem, data_of<float>(call.low), data_of<float>(call.high));
-  } else {
-    cpu::finite_range(call.operands.problem, data_of<double>(call.low), data_of<double>(call.high));
+  template <class Binning>
+  void count(const VariantCall& call, const Binning& binning) {
+    if (call.variant == Variant::kSequential) {
+      cpu::sequential(call.problem, binning);
+    } else {
+      cpu::count(call.problem, cpu::pattern_axis(call.problem.type, binning), workspace_);
+    }
   }
-  return {call.low, call.high};
-}
-
-template <class T, class Edge>
-void fill_edges(const EdgesCall& call) {
-  cpu::uniform_edges(
-      static_cast<const T*>(call.low.const_data_ptr()),
-      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
-      data_of<Edge>(call.edges));
-}
-
-Tensor uniform_edges(
-    const Tensor& low,
-    const Tensor& high,
-    int64_t num_bins,
-    std::optional<ScalarType> dtype,
-    bool in_float32) {
-  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype, in_float32);
-  if (call.bounds_in_float32) {
-    call.edges_in_float32 ? fill_edges<float, float>(call) : fill_edges<float, double>(call);
-  } else {
-    call.edges_in_float32 ? fill_edges<double, float>(call) : fill_edges<double, double>(call);
+  void count_between(const EdgesCall& call) {
+    cpu::count_between(call.problem, call.edges, nullptr, call.flow, workspace_);
   }
-  return call.edges;
-}
-
-Tensor quantile(
-    const Tensor& input,
-    const Tensor& q,
-    Dims dim,
-    bool keepdim,
-    std::string interpolation,
-    bool ignore_nan) {
-  const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
-  if (!call.is_empty()) {
-    Workspace workspace(input);
-    cpu::select(call.selection, workspace);
+  void count_uniform(const Problem& problem, const UniformBins& bins, Flow flow) {
+    cpu::count_uniform(problem, bins, flow, workspace_);
   }
-  return interpolate(call);
-}
+  void edges_of(const Problem& problem, const UniformBins& bins) {
+    cpu::edges_of(problem, bins);
+  }
+  void edges_of_axes(const std::vector<UniformBins>& axes) {
+    for (const UniformBins& axis : axes) {
+      cpu::edges_of(Problem{}, axis);
+    }
+  }
+  template <class T>
+  void finite_range(const Problem& problem, T* low, T* high) {
+    cpu::finite_range(problem, low, high);
+  }
+  template <class T, class Edge>
+  void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges) {
+    cpu::uniform_edges(low, high, rows, bins, edges);
+  }
+  std::optional<Tensor> select(const QuantileCall& call) {
+    cpu::select(call.selection, workspace_);
+    return std::nullopt;
+  }
 
-std::string channel_histogram_error(
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    bool contiguous,
-    int64_t ndim,
-    int64_t num_bins,
-    std::vector<int64_t> dim,
-    std::string variant) {
-  return error_of([&] {
-    check_channel_histogram({device, dtype, layout, contiguous, ndim}, num_bins, dim, variant);
-  });
-}
+  void summarize(const Problem& problem, const Summary& results) {
+    cpu::summarize(problem, results);
+  }
+  void moments_of_digits(const MomentsCall& call) {
+    const auto* digits = data_of<const int64_t>(call.digits);
+    const auto* numbers = data_of<const int64_t>(call.number);
+    auto* result = data_of<double>(call.moments);
+    const DigitLayout sum = layout_of_sum(call.type), squares = layout_of_squares(call.type);
+    const int64_t size = num_digits(call.type);
+    constexpr int64_t kChannelsPerTask = 64;
+    cpu::parallel_for(call.channels, kChannelsPerTask, [&](int64_t begin, int64_t end) {
+      const cpu::ExactFloats exact;
+      std::vector<int64_t> own(static_cast<size_t>(size));
+      for (int64_t channel = begin; channel < end; ++channel) {
+        const int64_t* from = digits + channel * size;
+        std::copy(from, from + size, own.begin());
+        normalize(own.data(), sum.size);
+        normalize(own.data() + sum.size, squares.size);
+        const Moments found = cpu::moments_of(own.data(), call.type, numbers[channel]);
+        const double all[] = {found.mean, found.var, found.std, found.sum, found.sum_of_squares};
+        for (int64_t i = 0; i < kMoments; ++i) {
+          result[i * call.channels + channel] = all[i];
+        }
+      }
+    });
+  }
 
-std::string text_histogram_error(
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    bool contiguous,
-    int64_t ndim,
-    std::string variant) {
-  return error_of(
-      [&] { check_text_histogram({device, dtype, layout, contiguous, ndim}, variant); });
-}
+  void add_to_sketch(const Problem& problem, const SketchBins& bins, const SketchState& state) {
+    cpu::add_to_sketch(problem, bins, state, workspace_);
+  }
+  void sketch_quantiles(const SketchQuantiles& call) {
+    cpu::sketch_quantiles(call);
+  }
 
-std::string numbers_error(
-    std::string op,
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    int64_t ndim,
-    Dims dim) {
-  return error_of([&] { check_numbers(op, {device, dtype, layout, false, ndim}, dim); });
-}
+  static RoundsInKernel rounds_in_kernel(const Tensor&) {
+    return {};
+  }
+  void sum_between(const EdgesCall& call, double* rounded) {
+    cpu::sum_weights_between(call.problem, call.edges, nullptr, call.flow, workspace_);
+    round(call.problem, rounded);
+  }
+  void sum_uniform(const UniformSumsCall& call) {
+    cpu::sum_weights_uniform(
+        call.problem, call.input.problem, call.uniform.bins(), call.flow, workspace_);
+    round(call.problem, call.rounded());
+  }
+  void sum_of_values(const Problem& problem, double* rounded) {
+    cpu::sum_weights_of_values(problem, workspace_);
+    round(problem, rounded);
+  }
+  void round_sums(const DigitsCall& call) {
+    cpu::round_sums(
+        data_of<const int64_t>(call.digits), call.bins, call.size, false,
+        data_of<double>(call.result));
+  }
+  void normalize_sums(const DigitsCall& call) {
+    cpu::normalize_sums(data_of<int64_t>(call.result), call.bins, call.size);
+  }
+  void weight_gradient_between(const WeightGradientCall& call) {
+    cpu::weight_gradient_between(
+        call.problem, call.edges, call.flow, data_of<const double>(call.gradient),
+        data_of<double>(call.result));
+  }
+  void weight_gradient_of_values(const WeightGradientCall& call) {
+    cpu::weight_gradient_of_values(
+        call.problem, data_of<const double>(call.gradient), data_of<double>(call.result));
+  }
 
-std::string edges_error(
-    std::string op,
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    int64_t ndim,
-    std::string edges_device,
-    std::string edges_dtype,
-    std::string edges_layout,
-    int64_t edges_ndim) {
-  return error_of([&] {
-    check_edges(
-        op, {device, dtype, layout, false, ndim},
-        {edges_device, edges_dtype, edges_layout, false, edges_ndim});
-  });
-}
+  static constexpr size_t kMostAxesOfWeights = kMostAxes;
+  void count_joint(const Problem& problem, const JointAxes& axes) {
+    cpu::count_joint(problem, axes, workspace_);
+  }
+  void sum_joint(const Problem& problem, const JointAxes& axes) {
+    cpu::sum_weights_joint(problem, axes, workspace_);
+  }
+  void write_joint_index(const Problem& problem, const JointAxes& axes, int64_t* index) {
+    cpu::write_joint_index(problem, axes, index);
+  }
 
-std::string counts_error(
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    std::string counts_device,
-    std::string counts_dtype,
-    std::string counts_layout) {
-  return error_of([&] {
-    check_counts(
-        {device, dtype, layout, false, 0}, {counts_device, counts_dtype, counts_layout, false, 0});
-  });
-}
+ private:
+  /// Rounds sums to `rounded`, unless it is null.
+  static void round(const Problem& problem, double* rounded) {
+    if (rounded != nullptr) {
+      cpu::round_sums(problem.counts, problem.num_counts(), problem.sum_size, true, rounded);
+    }
+  }
 
-std::string bounds_error(
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    std::string high_device,
-    std::string high_dtype,
-    std::string high_layout,
-    int64_t num_bins,
-    std::string edge_dtype) {
-  return error_of([&] {
-    check_bounds(
-        {device, dtype, layout, false, 0}, {high_device, high_dtype, high_layout, false, 0},
-        num_bins);
-    check_edge_dtype(edge_dtype);
-  });
-}
-
-std::string quantile_error(
-    std::string device,
-    std::string dtype,
-    std::string layout,
-    int64_t ndim,
-    std::string q_device,
-    std::string q_dtype,
-    std::string q_layout,
-    int64_t q_ndim,
-    Dims dim,
-    std::string interpolation) {
-  return error_of([&] {
-    const Description input{device, dtype, layout, false, ndim};
-    check_numbers("quantile", input, dim);
-    check_quantile(input, {q_device, q_dtype, q_layout, false, q_ndim}, interpolation);
-  });
-}
+  Workspace workspace_;
+};
 
 } // namespace
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
-  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
-  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
-  m.impl("histogram", TORCH_BOX(&histo::histogram));
-  m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
-  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
-  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
-  m.impl("quantile", TORCH_BOX(&histo::quantile));
-  m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
-  m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
-  m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
-  m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
-  m.impl("_check_quantile", TORCH_BOX(&histo::quantile_error));
-  m.impl("_check_numbers", TORCH_BOX(&histo::numbers_error));
-  m.impl("_check_edges", TORCH_BOX(&histo::edges_error));
-  m.impl("_check_counts", TORCH_BOX(&histo::counts_error));
-  m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));
-  m.impl("_check_channel_histogram", TORCH_BOX(&histo::channel_histogram_error));
-  m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
+  histo::Operators<histo::Cpu>::register_all(m);
 }

@@ -1,28 +1,48 @@
 // The operators on CUDA.
+#include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
+#include "cuda/fill/joint.h"
 #include "cuda/fill/sketch.h"
+#include "cuda/fill/weights.h"
 #include "cuda/launch.h"
 #include "cuda/machine.h"
+#include "cuda/plan/warp_sums_plan.h"
 #include "cuda/select/fractions.h"
 #include "cuda/select/interpolate.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
 #include "cuda/summary/summary.h"
-#include "torch/arguments.h"
-#include "torch/interpolate.h"
-#include "torch/operators/on_device.h"
+#include "torch/operators/operators.h"
 
 namespace histo {
 namespace {
+
+/// Asking takes longer than a small histogram, so a device is asked once.
+cuda::DeviceLimits limits_of(int index) {
+  constexpr int kMaxDevices = 64;
+  static cuda::DeviceLimits devices[kMaxDevices];
+  static std::once_flag asked[kMaxDevices];
+  if (index >= kMaxDevices) {
+    return cuda::device_limits(index);
+  }
+  std::call_once(asked[index], [&] { devices[index] = cuda::device_limits(index); });
+  return devices[index];
+}
+
+cudaStream_t current_stream(int32_t device) {
+  void* stream = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  return static_cast<cudaStream_t>(stream);
+}
 
 template <class Binning>
 void run_variant(
@@ -54,216 +74,173 @@ void run_variant(
   throw InternalError("run_variant: not a variant of CUDA");
 }
 
-template <class Binning>
-void run(const Call& call, const Binning& binning, const cuda::Launch& launch) {
-  const Problem& problem = call.problem;
-  if (problem.num_counts() == 0) {
-    return;
+/// Launches kernels on the device of a tensor and the stream that is current there.
+class Cuda {
+ public:
+  explicit Cuda(const Tensor& like) : Cuda(like, like.get_device_index()) {
   }
-  if (problem.num_rows() == 0) {
-    cuda::clear_counts(launch, problem);
-    return;
+  const cuda::Launch& launch() const {
+    return launch_;
   }
-  run_variant(call.variant, problem, binning, launch);
-}
 
-Tensor channel_histogram(
-    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
-  const Call call = prepare_channel_histogram(input, num_bins, dim, variant);
-  on_device(input, [&](const cuda::Launch& launch) { run(call, ValueBinning{num_bins}, launch); });
-  return call.counts;
-}
-
-Tensor text_histogram(const Tensor& text, std::string variant) {
-  const Call call = prepare_text_histogram(text, variant);
-  on_device(text, [&](const cuda::Launch& launch) { run(call, LetterBinning{}, launch); });
-  return call.counts;
-}
-
-void count_between(const Tensor& input, const HistogramCall& prepared) {
-  const Problem& problem = prepared.call.problem;
-  on_device(input, [&](const cuda::Launch& launch) {
-    if (problem.num_counts() == 0) {
-      return;
+  /// `tally`: where a study variant counts its atomic additions, if they are wanted.
+  template <class Binning>
+  void count(const VariantCall& call, const Binning& binning, unsigned long long* tally = nullptr) {
+    launch_.tally = tally;
+    if (has_work(call.problem)) {
+      run_variant(call.variant, call.problem, binning, launch_);
     }
-    if (problem.num_rows() == 0) {
-      return problem.adds ? void() : cuda::clear_counts(launch, problem);
-    }
-    cuda::count_between(problem, prepared.edges, prepared.flow, launch);
-  });
-}
-
-Tensor histogram(const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
-  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
-  count_between(input, prepared);
-  return prepared.call.counts;
-}
-
-void histogram_add(
-    const Tensor& counts, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
-  const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
-  count_between(input, prepared.histogram);
-  add_terms(counts, prepared);
-}
-
-std::tuple<Tensor, Tensor> uniform_histogram(
-    const Tensor& input, int64_t num_bins, GivenRange range, Dims dim, bool flow) {
-  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, launch);
-  });
-  return {prepared.call.counts, prepared.edges.tensor};
-}
-
-Tensor edges_of(const Tensor& input, int64_t num_bins, GivenRange range, Dims dim) {
-  const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::edges_of(prepared.operands.problem, prepared.edges.bins(), launch);
-  });
-  return prepared.edges.tensor;
-}
-
-template <class T>
-T* data_of(const Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
-}
-
-std::tuple<Tensor, Tensor> finite_range(const Tensor& input, Dims dim) {
-  const RangeCall call = prepare_finite_range(input, dim);
-  on_device(input, [&](const cuda::Launch& launch) {
-    if (call.in_float32) {
-      cuda::finite_range(
-          call.operands.problem, data_of<float>(call.low), data_of<float>(call.high), launch);
-    } else {
-      cuda::finite_range(
-          call.operands.problem, data_of<double>(call.low), data_of<double>(call.high), launch);
-    }
-  });
-  return {call.low, call.high};
-}
-
-template <class T, class Edge>
-void fill_edges(const EdgesCall& call, const cuda::Launch& launch) {
-  cuda::uniform_edges(
-      static_cast<const T*>(call.low.const_data_ptr()),
-      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
-      data_of<Edge>(call.edges), launch);
-}
-
-Tensor uniform_edges(
-    const Tensor& low,
-    const Tensor& high,
-    int64_t num_bins,
-    std::optional<ScalarType> dtype,
-    bool in_float32) {
-  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype, in_float32);
-  on_device(low, [&](const cuda::Launch& launch) {
-    if (call.bounds_in_float32) {
-      call.edges_in_float32 ? fill_edges<float, float>(call, launch)
-                            : fill_edges<float, double>(call, launch);
-    } else {
-      call.edges_in_float32 ? fill_edges<double, float>(call, launch)
-                            : fill_edges<double, double>(call, launch);
-    }
-  });
-  return call.edges;
-}
-
-void sketch_add(
-    Tensor hist,
-    Tensor min_key,
-    Tensor max_key,
-    const Tensor& input,
-    int64_t bits,
-    int64_t first,
-    int64_t last,
-    Dims dim) {
-  const SketchAddCall call =
-      prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::add_to_sketch(call.operands.problem, call.bins, call.state, launch);
-  });
-}
-
-Tensor sketch_quantile(
-    const Tensor& hist,
-    const Tensor& min_key,
-    const Tensor& max_key,
-    const Tensor& q,
-    int64_t bits,
-    int64_t first,
-    int64_t last,
-    double place) {
-  const SketchQuantileCall call =
-      prepare_sketch_quantile(hist, min_key, max_key, q, {bits, first, last}, place);
-  on_device(
-      hist, [&](const cuda::Launch& launch) { cuda::sketch_quantiles(call.quantiles, launch); });
-  return call.found;
-}
-
-Tensor quantile(
-    const Tensor& input,
-    const Tensor& q,
-    Dims dim,
-    bool keepdim,
-    std::string interpolation,
-    bool ignore_nan) {
-  const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
-  if (call.is_empty()) {
-    return interpolate(call);
   }
-  const bool fuses = call.interpolates() && cuda::can_interpolate(call.selection.problem.type);
-  const Tensor result =
-      fuses ? allocate(input, sizes_of(call.weights), call.result, "the quantiles") : call.below;
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::select(call.selection, launch);
-    if (fuses) {
-      cuda::interpolate(call.selection, result.mutable_data_ptr(), launch);
+  void count_between(const EdgesCall& call) {
+    if (has_work(call.problem)) {
+      cuda::count_between(call.problem, call.edges, call.flow, launch_);
     }
-  });
-  return fuses ? result : interpolate(call);
-}
+  }
+  void count_uniform(const Problem& problem, const UniformBins& bins, Flow flow) {
+    cuda::count_uniform(problem, bins, flow, launch_);
+  }
+  void edges_of(const Problem& problem, const UniformBins& bins) {
+    cuda::edges_of(problem, bins, launch_);
+  }
+  void edges_of_axes(const std::vector<UniformBins>& axes) {
+    cuda::edges_of_axes(axes, launch_);
+  }
+  template <class T>
+  void finite_range(const Problem& problem, T* low, T* high) {
+    cuda::finite_range(problem, low, high, launch_);
+  }
+  template <class T, class Edge>
+  void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges) {
+    cuda::uniform_edges(low, high, rows, bins, edges, launch_);
+  }
+  /// Returns the quantiles of types that it interpolates.
+  std::optional<Tensor> select(const QuantileCall& call) {
+    std::optional<Tensor> result;
+    if (call.interpolates() && cuda::can_interpolate(call.selection.problem.type)) {
+      result = allocate(call.weights, sizes_of(call.weights), call.result, "the quantiles");
+    }
+    cuda::select(call.selection, launch_);
+    if (result) {
+      cuda::interpolate(call.selection, result->mutable_data_ptr(), launch_);
+    }
+    return result;
+  }
+
+  void summarize(const Problem& problem, const Summary& results) {
+    cuda::summarize(problem, results, launch_);
+  }
+  void moments_of_digits(const MomentsCall& call) {
+    const cuda::FoundRows found{
+        data_of<const int64_t>(call.digits), num_digits(call.type), call.channels,
+        layout_of_sum(call.type), layout_of_squares(call.type)};
+    cuda::moments_of_digits(
+        found, data_of<const int64_t>(call.number), data_of<double>(call.moments), launch_);
+  }
+
+  void add_to_sketch(const Problem& problem, const SketchBins& bins, const SketchState& state) {
+    cuda::add_to_sketch(problem, bins, state, launch_);
+  }
+  void sketch_quantiles(const SketchQuantiles& call) {
+    cuda::sketch_quantiles(call, launch_);
+  }
+
+  /// Whether a kernel rounds the sums of its table itself, on the device of `like`.
+  static RoundsInKernel rounds_in_kernel(const Tensor& like) {
+    return [&like](const Problem& problem, const Edges& edges) {
+      return plan_warp_sums(problem, edges, limits_of(like.get_device_index())).has_value();
+    };
+  }
+  void sum_between(const EdgesCall& call, double* rounded) {
+    sum_between(call.problem, call.edges, call.flow, rounded);
+  }
+  void sum_uniform(const UniformSumsCall& call) {
+    const UniformBins bins = call.uniform.bins();
+    cuda::edges_of(call.input.problem, bins, launch_);
+    const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
+    sum_between(call.problem, edges, call.flow, call.rounded());
+  }
+  void sum_of_values(const Problem& problem, double* rounded) {
+    if (has_work(problem, rounded)) {
+      cuda::sum_weights_of_values(problem, rounded, launch_);
+    }
+  }
+  void round_sums(const DigitsCall& call) {
+    cuda::round_sums(
+        data_of<const int64_t>(call.digits), call.bins, call.size, data_of<double>(call.result),
+        launch_);
+  }
+  void normalize_sums(const DigitsCall& call) {
+    cuda::normalize_sums(data_of<int64_t>(call.result), call.bins, call.size, launch_);
+  }
+  void weight_gradient_between(const WeightGradientCall& call) {
+    cuda::weight_gradient_between(
+        call.problem, call.edges, call.flow, data_of<const double>(call.gradient), launch_);
+  }
+  void weight_gradient_of_values(const WeightGradientCall& call) {
+    cuda::weight_gradient_of_values(call.problem, data_of<const double>(call.gradient), launch_);
+  }
+
+  /// The joint bins of all coordinates are integers, whose weights are added up.
+  static constexpr size_t kMostAxesOfWeights = 0;
+  void count_joint(const Problem& problem, const JointAxes& axes) {
+    cuda::count_joint(problem, axes, launch_);
+  }
+  void sum_joint(const Problem& problem, const JointAxes&) {
+    sum_of_values(problem, nullptr);
+  }
+  void write_joint_index(const Problem& problem, const JointAxes& axes, int64_t* index) {
+    cuda::write_joint_index(problem, axes, index, launch_);
+  }
+
+ private:
+  Cuda(const Tensor& like, int32_t device)
+      : guard_(device),
+        workspace_(like),
+        launch_{current_stream(device), limits_of(device), workspace_} {
+  }
+  void sum_between(const Problem& problem, const Edges& edges, Flow flow, double* rounded) {
+    if (has_work(problem, rounded)) {
+      cuda::sum_weights_between(problem, edges, flow, rounded, launch_);
+    }
+  }
+  /// Whether there are elements and results. Without elements the results become zero, and so do
+  /// the sums that they are rounded to.
+  bool has_work(const Problem& problem, double* rounded = nullptr) const {
+    if (problem.num_results() == 0) {
+      return false;
+    }
+    if (problem.num_rows() > 0) {
+      return true;
+    }
+    if (!problem.adds) {
+      cuda::fill_zero(launch_, problem.counts, problem.num_results() * int64_t{sizeof(int64_t)});
+    }
+    if (rounded != nullptr) {
+      cuda::fill_zero(launch_, rounded, problem.num_counts() * int64_t{sizeof(double)});
+    }
+    return false;
+  }
+
+  torch::stable::accelerator::DeviceGuard guard_;
+  Workspace workspace_;
+  cuda::Launch launch_;
+};
 
 Tensor fractions(const Tensor& like, std::vector<double> q) {
   const auto size = static_cast<int64_t>(q.size());
   const Tensor found = allocate(like, {size}, ScalarType::Double, "q");
-  on_device(like, [&](const cuda::Launch& launch) {
-    cuda::write_fractions(q.data(), size, static_cast<double*>(found.mutable_data_ptr()), launch);
-  });
+  const Cuda engine(like);
+  cuda::write_fractions(q.data(), size, data_of<double>(found), engine.launch());
   return found;
 }
 
-std::tuple<Tensor, Tensor, Tensor> summary(const Tensor& input, Dims dim, bool digits) {
-  const SummaryCall call = prepare_summary(input, dim, digits);
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::summarize(call.operands.problem, call.results, launch);
-  });
-  return {call.counts, call.numbers, call.digits};
-}
-
-Tensor moments_of_digits(const Tensor& digits, const Tensor& number, ScalarType dtype) {
-  const MomentsCall call = prepare_moments_of_digits(digits, number, dtype);
-  const cuda::FoundRows found{
-      static_cast<const int64_t*>(call.digits.const_data_ptr()), num_digits(call.type),
-      call.channels, layout_of_sum(call.type), layout_of_squares(call.type)};
-  on_device(digits, [&](const cuda::Launch& launch) {
-    cuda::moments_of_digits(
-        found, static_cast<const int64_t*>(call.number.const_data_ptr()),
-        data_of<double>(call.moments), launch);
-  });
-  return call.moments;
-}
-
 Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
-  const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
+  const VariantCall call = prepare_channel_histogram(input, num_bins, {0}, variant);
   if (call.variant == Variant::kAuto) {
     fail("_count_atomics: variant must be a study variant, got 'auto'");
   }
   const Tensor tally = torch::stable::new_zeros(input, std::vector<int64_t>{2}, ScalarType::Long);
-  on_device(input, [&](cuda::Launch launch) {
-    launch.tally = static_cast<unsigned long long*>(tally.mutable_data_ptr());
-    run(call, ValueBinning{num_bins}, launch);
-  });
+  Cuda(input).count(call, ValueBinning{num_bins}, data_of<unsigned long long>(tally));
   return tally;
 }
 
@@ -276,11 +253,10 @@ Tensor add_to_one_address(
     int64_t lanes,
     int64_t additions) {
   const Tensor result = torch::stable::new_empty(like, std::vector<int64_t>{2}, ScalarType::Long);
-  on_device(like, [&](const cuda::Launch& launch) {
-    cuda::add_to_one_address(
-        {shared, dependent, blocks, threads, lanes, additions},
-        static_cast<unsigned long long*>(result.mutable_data_ptr()), launch);
-  });
+  const Cuda engine(like);
+  cuda::add_to_one_address(
+      {shared, dependent, blocks, threads, lanes, additions}, data_of<unsigned long long>(result),
+      engine.launch());
   return result;
 }
 
@@ -288,20 +264,8 @@ Tensor add_to_one_address(
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
-  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
-  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
-  m.impl("histogram", TORCH_BOX(&histo::histogram));
-  m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
-  m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
-  m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
-  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
-  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
-  m.impl("quantile", TORCH_BOX(&histo::quantile));
+  histo::Operators<histo::Cuda>::register_all(m);
   m.impl("_fractions", TORCH_BOX(&histo::fractions));
-  m.impl("_summary", TORCH_BOX(&histo::summary));
-  m.impl("_moments_of_digits", TORCH_BOX(&histo::moments_of_digits));
-  m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
-  m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }
