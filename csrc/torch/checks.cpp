@@ -94,6 +94,21 @@ void check_input(std::string_view op, std::string_view argument, const Descripti
   }
 }
 
+/// Throws unless an argument is on the device of another one, `of`.
+void check_device(
+    std::string_view op,
+    std::string_view argument,
+    const Description& given,
+    const Description& other,
+    std::string_view remedy = "",
+    std::string_view of = "input") {
+  if (given.device != other.device) {
+    fail(join(
+        op, ": ", argument, " must be on the device of ", of, ", ", other.device, ", got ",
+        given.device, remedy));
+  }
+}
+
 /// Checks what the study kernels take. A CPU tensor never meets them: there every
 /// variant but `sequential` is the one CPU engine.
 void check_study_variant(
@@ -229,11 +244,7 @@ void check_edges(std::string_view op, const Description& input, const Descriptio
         op, ": edges must be float32, float64 or integers, got ", edges.dtype,
         element ? ": pass edges.float()" : ""));
   }
-  if (edges.device != input.device) {
-    fail(join(
-        op, ": edges must be on the device of input, ", input.device, ", got ", edges.device,
-        ": pass edges.to(input.device)"));
-  }
+  check_device(op, "edges", edges, input, ": pass edges.to(input.device)");
   if (edges.ndim == 0) {
     fail(join(op, ": edges must have at least one dimension, got a 0-D tensor"));
   }
@@ -247,11 +258,7 @@ void check_weight(std::string_view op, const Description& input, const Descripti
         op, ": weight must have a real dtype (", kRealDtypes, "), got ", weight.dtype,
         is_complex ? ": sum up weight.real and weight.imag apart" : ""));
   }
-  if (weight.device != input.device) {
-    fail(join(
-        op, ": weight must be on the device of input, ", input.device, ", got ", weight.device,
-        ": pass weight.to(input.device)"));
-  }
+  check_device(op, "weight", weight, input, ": pass weight.to(input.device)");
   if (weight.ndim > input.ndim) {
     fail(join(
         op, ": weight must have at most the dimensions of input, ", std::to_string(input.ndim),
@@ -283,11 +290,7 @@ void check_counts(const Description& input, const Description& counts) {
   if (counts.dtype != "int64") {
     fail(join(kHistogramAdd, ": counts must be int64, got ", counts.dtype));
   }
-  if (counts.device != input.device) {
-    fail(join(
-        kHistogramAdd, ": counts must be on the device of input, ", input.device, ", got ",
-        counts.device));
-  }
+  check_device(kHistogramAdd, "counts", counts, input);
 }
 
 void check_bounds(const Description& low, const Description& high, int64_t num_bins) {
@@ -301,10 +304,7 @@ void check_bounds(const Description& low, const Description& high, int64_t num_b
     fail(join(
         kUniformEdges, ": high must have the dtype of low, ", low.dtype, ", got ", high.dtype));
   }
-  if (low.device != high.device) {
-    fail(join(
-        kUniformEdges, ": high must be on the device of low, ", low.device, ", got ", high.device));
-  }
+  check_device(kUniformEdges, "high", high, low, "", "low");
   if (num_bins < 1) {
     fail(join(kUniformEdges, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
   }
@@ -325,11 +325,7 @@ Interpolation check_quantile(
         kQuantile, ": q must have a floating-point dtype, got ", q.dtype,
         element ? ": pass q.double()" : ""));
   }
-  if (q.device != input.device) {
-    fail(join(
-        kQuantile, ": q must be on the device of input, ", input.device, ", got ", q.device,
-        ": pass q.to(input.device)"));
-  }
+  check_device(kQuantile, "q", q, input, ": pass q.to(input.device)");
   if (q.ndim > 1) {
     fail(join(
         kQuantile, ": q must be 0-D or 1-D, got a ", std::to_string(q.ndim),

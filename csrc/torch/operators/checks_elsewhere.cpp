@@ -121,6 +121,44 @@ std::string quantile_error(
   });
 }
 
+std::string weight_error(
+    std::string op,
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::string weight_device,
+    std::string weight_dtype,
+    std::string weight_layout,
+    int64_t weight_ndim) {
+  return error_of([&] {
+    check_weight(
+        op, {device, dtype, layout, false, ndim},
+        {weight_device, weight_dtype, weight_layout, false, weight_ndim});
+  });
+}
+
+std::string values_error(
+    std::string op,
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    int64_t num_bins,
+    std::vector<int64_t> dim) {
+  return error_of([&] { check_values(op, {device, dtype, layout, false, ndim}, num_bins, dim); });
+}
+
+std::string digits_error(
+    std::string op,
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    int64_t size) {
+  return error_of([&] { check_digits(op, {device, dtype, layout, false, ndim}, size); });
+}
+
 } // namespace
 } // namespace histo
 
@@ -132,4 +170,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_check_counts", TORCH_BOX(&histo::counts_error));
   m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));
   m.impl("_check_quantile", TORCH_BOX(&histo::quantile_error));
+  m.impl("_check_weight", TORCH_BOX(&histo::weight_error));
+  m.impl("_check_values", TORCH_BOX(&histo::values_error));
+  m.impl("_check_digits", TORCH_BOX(&histo::digits_error));
 }
