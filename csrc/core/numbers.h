@@ -88,37 +88,44 @@ HISTO_HOST_DEVICE Real real_of(int64_t value) {
   return {high, static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(value) - whole))};
 }
 
+/// The bits of a float: the sign, the exponent, the fraction.
+template <class Unsigned, int kFractionBits, int kExponentBias, bool kWithInfinity = true>
+struct FloatFormat {
+  using Bits = Unsigned;
+  static constexpr int kFraction = kFractionBits;
+  static constexpr int kBias = kExponentBias;
+  static constexpr bool kHasInfinity = kWithInfinity;
+  static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  /// The exponent of all ones. Without infinities it is the magnitude of NaN, which has all bits.
+  static constexpr Bits kInfinity =
+      static_cast<Bits>(kSign - (kHasInfinity ? Bits{1} << kFraction : Bits{1}));
+};
+template <class T>
+struct FloatBits;
+template <>
+struct FloatBits<double> : FloatFormat<uint64_t, 52, 1023> {};
+template <>
+struct FloatBits<float> : FloatFormat<uint32_t, 23, 127> {};
+template <>
+struct FloatBits<BFloat16> : FloatFormat<uint16_t, 7, 127> {};
+template <>
+struct FloatBits<Float16> : FloatFormat<uint16_t, 10, 15> {};
+template <>
+struct FloatBits<Float8E5M2> : FloatFormat<uint8_t, 2, 15> {};
+template <>
+struct FloatBits<Float8E4M3> : FloatFormat<uint8_t, 3, 7, false> {};
+
+/// 2^n for n of at least 0.
+constexpr float power_of_two(int n) {
+  return n == 0 ? 1 : 2 * power_of_two(n - 1);
+}
+
 /// The layout of a small float: its magnitude, moved by kShift bits and multiplied by kScale, is
 /// that of the float32 of the same value.
 template <class T>
-struct SmallFloat;
-template <>
-struct SmallFloat<Float16> {
-  static constexpr int kShift = 13;
-  static constexpr uint32_t kInfinity = 0x7c00;
-  static constexpr bool kHasInfinity = true;
-  static constexpr float kScale = 0x1p112f;
-};
-template <>
-struct SmallFloat<BFloat16> {
-  static constexpr int kShift = 16;
-  static constexpr uint32_t kInfinity = 0x7f80;
-  static constexpr bool kHasInfinity = true;
-  static constexpr float kScale = 1;
-};
-template <>
-struct SmallFloat<Float8E4M3> {
-  static constexpr int kShift = 20;
-  static constexpr uint32_t kInfinity = 0x7f; // a NaN, its only one
-  static constexpr bool kHasInfinity = false;
-  static constexpr float kScale = 0x1p120f;
-};
-template <>
-struct SmallFloat<Float8E5M2> {
-  static constexpr int kShift = 21;
-  static constexpr uint32_t kInfinity = 0x7c;
-  static constexpr bool kHasInfinity = true;
-  static constexpr float kScale = 0x1p112f;
+struct SmallFloat : FloatBits<T> {
+  static constexpr int kShift = FloatBits<float>::kFraction - FloatBits<T>::kFraction;
+  static constexpr float kScale = power_of_two(FloatBits<float>::kBias - FloatBits<T>::kBias);
 };
 
 /// The type that kernels compare (`Wide`), and the order of a type's values: they are numbered from
@@ -146,7 +153,7 @@ struct Number {
     return wide_of_bits(value);
   }
   HISTO_HOST_DEVICE static T value_at(Ordinal ordinal) {
-    const uint32_t sign = ordinal < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
+    const uint32_t sign = ordinal < 0 ? Layout::kSign : 0;
     const auto magnitude = static_cast<uint32_t>(ordinal < 0 ? -ordinal : ordinal);
     return {static_cast<decltype(T::bits)>(magnitude | sign)};
   }
@@ -164,7 +171,7 @@ struct Number {
 
  private:
   HISTO_HOST_DEVICE static float wide_of_bits(T value) {
-    constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1);
+    constexpr uint32_t kSign = Layout::kSign;
     const uint32_t magnitude = value.bits & (kSign - 1);
     uint32_t bits = bits_as<uint32_t>(bits_as<float>(magnitude << Layout::kShift) * Layout::kScale);
     if (magnitude >= Layout::kInfinity) {
@@ -180,8 +187,7 @@ struct Number<T, std::enable_if_t<std::is_floating_point_v<T>>> {
   using Ordinal = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static constexpr bool kIsFloat = true;
   static constexpr Ordinal kMagnitude = std::numeric_limits<Ordinal>::max();
-  static constexpr Ordinal kLast =
-      static_cast<Ordinal>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
+  static constexpr Ordinal kLast = static_cast<Ordinal>(FloatBits<T>::kInfinity);
   static constexpr Ordinal kFirst = -kLast;
 
   HISTO_HOST_DEVICE static T wide(T value) {

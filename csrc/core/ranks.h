@@ -87,19 +87,13 @@ HISTO_HOST_DEVICE Ranks ranks_of(const Selection& selection, double q, int64_t r
 template <class T, class = void>
 struct SortKey {
   // Floats.
-  using Key = typename UnsignedOf<sizeof(T)>::type;
+  using Key = typename FloatBits<T>::Bits;
   static constexpr bool kHasNan = true;
   static constexpr Key kNan = std::numeric_limits<Key>::max();
-  static constexpr Key kSign = static_cast<Key>(Key{1} << (8 * sizeof(T) - 1));
-
+  static constexpr Key kSign = FloatBits<T>::kSign;
   /// The magnitude of the largest number.
-  static constexpr Key largest() {
-    if constexpr (sizeof(T) <= 2) {
-      return static_cast<Key>(Number<T>::kLast);
-    } else {
-      return sizeof(T) == 4 ? static_cast<Key>(0x7f800000) : static_cast<Key>(0x7ff0000000000000);
-    }
-  }
+  static constexpr Key kLargest = static_cast<Key>(Number<T>::kLast);
+
   HISTO_HOST_DEVICE static Key of(T value) {
     return of_bits(bits_as<Key>(value));
   }
@@ -107,7 +101,7 @@ struct SortKey {
     const auto magnitude = static_cast<Key>(bits & ~kSign);
     const Key key =
         bits & kSign ? static_cast<Key>(kSign - magnitude) : static_cast<Key>(kSign + magnitude);
-    return magnitude > largest() ? kNan : key;
+    return magnitude > kLargest ? kNan : key;
   }
   HISTO_HOST_DEVICE static T value(Key key) {
     // All bits but the sign are a NaN of every float.

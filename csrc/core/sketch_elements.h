@@ -19,15 +19,9 @@
 
 namespace histo {
 
-/// The layout of float32 or float64, by the integer of its size.
+/// float32 or float64, by the integer of its size.
 template <class Bits>
-struct FloatBits {
-  static constexpr bool kIs32 = sizeof(Bits) == 4;
-  static constexpr int kFraction = kIs32 ? 23 : 52;
-  static constexpr int kBias = kIs32 ? 127 : 1023;
-  static constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  static constexpr Bits kInfinity = static_cast<Bits>(2 * kBias + 1) << kFraction;
-};
+using FloatOf = std::conditional_t<sizeof(Bits) == 4, float, double>;
 
 /// One of two integers. GCC makes a branch of `condition ? a : b`, and vectors of this.
 template <class T>
@@ -61,7 +55,7 @@ HISTO_IN_LOOPS uint32_t float32_bits(T value) {
   if constexpr (std::is_same_v<T, BFloat16>) {
     return uint32_t{value.bits} << 16;
   } else {
-    constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1), kOne = 1 << 23;
+    constexpr uint32_t kSign = Layout::kSign, kOne = 1 << 23;
     const uint32_t added = bits_as<uint32_t>(Layout::kScale) - 127 * kOne; // to the exponent
     const uint32_t sign = (value.bits & kSign) << (32 - 8 * sizeof(T));
     const uint32_t magnitude = value.bits & (kSign - 1), moved = magnitude << Layout::kShift;
@@ -97,7 +91,8 @@ struct SketchFloats {
     return number ^ ((number >> (8 * sizeof(Bits) - 1)) & kMost);
   }
   HISTO_IN_LOOPS static bool is_finite(Bits bits) {
-    return (bits & ~FloatBits<Bits>::kSign) < FloatBits<Bits>::kInfinity;
+    using Float = FloatBits<FloatOf<Bits>>;
+    return (bits & ~Float::kSign) < Float::kInfinity;
   }
   HISTO_HOST_DEVICE static int64_t low_key(Order order) {
     const auto bits = static_cast<Bits>(order < 0 ? order ^ kMost : order);
@@ -124,8 +119,7 @@ struct SketchIntegers {
     if constexpr (sizeof(T) == 8) {
       return bits_as<uint64_t>(rounded_down<double>(value));
     } else {
-      using Float = std::conditional_t<sizeof(Bits) == 4, float, double>;
-      return bits_as<Bits>(static_cast<Float>(order(value, 0)));
+      return bits_as<Bits>(static_cast<FloatOf<Bits>>(order(value, 0)));
     }
   }
   HISTO_IN_LOOPS static Order order(T value, Bits) {
@@ -184,7 +178,7 @@ class SketchIndex {
     int32_t steps = static_cast<int32_t>(magnitude >> shift_) - first_;
     steps = steps < -1 ? -1 : steps;
     int32_t place = (steps > span_ ? span_ : steps) + 2;
-    if constexpr (Float::kIs32) {
+    if constexpr (sizeof(Bits) == 4) {
       // Zero is place 0. No other place is above its magnitude: a subnormal number is at place 1,
       // below the span, and the magnitude of a normal one is many times its steps.
       place = magnitude < static_cast<uint32_t>(place) ? static_cast<int32_t>(magnitude) : place;
@@ -198,7 +192,7 @@ class SketchIndex {
   }
 
  private:
-  using Float = FloatBits<Bits>;
+  using Float = FloatBits<FloatOf<Bits>>;
 
   int shift_;
   int32_t first_, span_, zero_;
@@ -209,7 +203,7 @@ template <class F>
 void visit_sketch_type(ElementType type, const SketchBins& bins, const F& f) {
   visit_number_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int64_t kLeast = 1 - FloatBits<uint32_t>::kBias; // the exponent of a normal float32
+    constexpr int64_t kLeast = 1 - FloatBits<float>::kBias; // the exponent of a normal float32
     if constexpr (sizeof(T) == 8 || (sizeof(T) == 4 && !Number<T>::kIsFloat)) {
       f(tag, TypeTag<uint64_t>{});
     } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {

@@ -61,56 +61,11 @@ constexpr SumLayout sum_layout_of_size(int64_t size) {
   return {0, 0, 0};
 }
 
-/// The bits of a float: the sign, the exponent, the fraction. A number whose exponent is 1 is its
-/// significand * 2^(kOrigin + lowest), by the lowest bit of the type's sums. Each step of the
-/// exponent doubles it. The exponent 0 has the scale of 1, and a significand without the first bit.
+/// The scale of floats in sums. A number whose exponent is 1 is its significand *
+/// 2^(kOrigin + lowest), by the lowest bit of the type's sums. Each step of the exponent doubles it.
+/// The exponent 0 has the scale of 1, and a significand without the first bit.
 template <class T>
-struct FloatBits;
-template <>
-struct FloatBits<double> {
-  using Bits = uint64_t;
-  static constexpr int kFraction = 52;
-  static constexpr int kOrigin = 0;
-  static constexpr Bits kInfinity = Bits{0x7ff} << kFraction;
-};
-template <>
-struct FloatBits<float> {
-  using Bits = uint32_t;
-  static constexpr int kFraction = 23;
-  static constexpr int kOrigin = 0;
-  static constexpr Bits kInfinity = Bits{0xff} << kFraction;
-};
-template <>
-struct FloatBits<BFloat16> {
-  using Bits = uint16_t;
-  static constexpr int kFraction = 7;
-  static constexpr int kOrigin = 16;
-  static constexpr Bits kInfinity = SmallFloat<BFloat16>::kInfinity;
-};
-template <>
-struct FloatBits<Float16> {
-  using Bits = uint16_t;
-  static constexpr int kFraction = 10;
-  static constexpr int kOrigin = 0;
-  static constexpr Bits kInfinity = SmallFloat<Float16>::kInfinity;
-};
-template <>
-struct FloatBits<Float8E5M2> {
-  using Bits = uint8_t;
-  static constexpr int kFraction = 2;
-  static constexpr int kOrigin = 8;
-  static constexpr Bits kInfinity = SmallFloat<Float8E5M2>::kInfinity;
-};
-template <>
-struct FloatBits<Float8E4M3> {
-  using Bits = uint8_t;
-  static constexpr int kFraction = 3;
-  static constexpr int kOrigin = 15;
-  static constexpr Bits kInfinity = SmallFloat<Float8E4M3>::kInfinity; // a NaN
-};
-
-template <class T>
-constexpr bool kHasInfinity = !std::is_same_v<T, Float8E4M3>;
+constexpr int kOrigin = 1 - FloatBits<T>::kBias - FloatBits<T>::kFraction - kSumLayout<T>.lowest;
 
 /// A weight taken apart. A finite one is +-significand * 2^(position + lowest).
 struct WeightParts {
@@ -125,21 +80,20 @@ template <class T>
 HISTO_HOST_DEVICE WeightParts parts_of_weight(T weight) {
   using Format = FloatBits<T>;
   using Bits = typename Format::Bits;
-  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
   const auto bits = bits_as<Bits>(weight);
-  const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
+  const auto magnitude = static_cast<Bits>(bits & (Format::kSign - 1));
   const auto exponent = static_cast<int>(magnitude >> Format::kFraction);
   const uint64_t fraction = magnitude & ((uint64_t{1} << Format::kFraction) - 1);
   WeightParts parts{};
-  parts.is_negative = (bits & kSign) != 0;
+  parts.is_negative = (bits & Format::kSign) != 0;
   parts.is_finite = magnitude < Format::kInfinity;
   if (!parts.is_finite) {
-    const bool is_infinite = kHasInfinity<T> && magnitude == Format::kInfinity;
+    const bool is_infinite = Format::kHasInfinity && magnitude == Format::kInfinity;
     parts.kind = !is_infinite ? kNaNs : parts.is_negative ? kNegativeInfinities : kInfinities;
     return parts;
   }
   parts.significand = exponent == 0 ? fraction : fraction | uint64_t{1} << Format::kFraction;
-  parts.position = Format::kOrigin + (exponent == 0 ? 0 : exponent - 1);
+  parts.position = kOrigin<T> + (exponent == 0 ? 0 : exponent - 1);
   return parts;
 }
 

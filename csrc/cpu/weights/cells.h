@@ -95,7 +95,8 @@ Exponents exponents_of(const W* weights, int64_t size) {
     return {0, 0};
   } else {
     constexpr auto kInfinite = static_cast<uint32_t>(
-        (FloatBits<W>::kInfinity >> FloatBits<W>::kFraction) + (kHasInfinity<W> ? 0 : 1));
+        (FloatBits<W>::kInfinity >> FloatBits<W>::kFraction) +
+        (FloatBits<W>::kHasInfinity ? 0 : 1));
     constexpr uint32_t kMost = CellsOf<W>::kCells << CellsOf<W>::kLogStep;
     constexpr uint32_t kLeast = kHasSubnormals<W> ? 0 : 1;
     constexpr uint32_t kSize = std::min(kMost, kInfinite - kLeast);
@@ -198,7 +199,7 @@ template <class W, class Slot>
     const Wide magnitude = bits & kMagnitude;
     const Wide exponent = magnitude >> Format::kFraction;
     Wide has_cell = exponent - first < end;
-    if constexpr (!kHasInfinity<W>) {
+    if constexpr (!Format::kHasInfinity) {
       has_cell &= Wide{magnitude < Format::kInfinity};
     }
     others |= (has_cell ^ 1) & Wide{magnitude != 0};
@@ -252,7 +253,7 @@ class DigitWindow {
 
  public:
   explicit DigitWindow(const Exponents& exponents)
-      : origin_(FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first)),
+      : origin_(kOrigin<W> - 1 + static_cast<int>(exponents.first)),
         first_(std::max(origin_, 0) / kDigitBits) {
   }
   /// Adds the number of a cell.

@@ -27,7 +27,7 @@ struct KeyOrder {
         throw InternalError("KeyOrder: the type has another size");
       } else if constexpr (Number<T>::kIsFloat) {
         constexpr auto kMagnitude = static_cast<Bits>(~kSign);
-        return {kMagnitude, kSign, SortKey<T>::largest(), kMagnitude};
+        return {kMagnitude, kSign, SortKey<T>::kLargest, kMagnitude};
       } else {
         const Bits sign = std::is_signed_v<T> ? kSign : Bits{0};
         return {0, sign, std::numeric_limits<Bits>::max(), 0};

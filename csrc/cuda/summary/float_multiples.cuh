@@ -18,45 +18,28 @@ __device__ __forceinline__ bool is_finite(F value) {
 }
 
 template <class F>
-struct FloatBits;
-template <>
-struct FloatBits<float> {
-  using Unsigned = uint32_t;
-  using Signed = int32_t;
-  static constexpr int kFraction = 23;
-  static constexpr int kBias = 127;
-};
-template <>
-struct FloatBits<double> {
-  using Unsigned = uint64_t;
-  using Signed = int64_t;
-  static constexpr int kFraction = 52;
-  static constexpr int kBias = 1023;
-};
-
-template <class F>
 __device__ __forceinline__ F power_of_two(int exponent) {
-  using Bits = FloatBits<F>;
+  using Format = FloatBits<F>;
   return bits_as<F>(
-      static_cast<typename Bits::Unsigned>(exponent + Bits::kBias) << Bits::kFraction);
+      static_cast<typename Format::Bits>(exponent + Format::kBias) << Format::kFraction);
 }
 
 /// Adding a step to a number below 2^top rounds it to a multiple of a power of two. That of each
 /// level is about as many bits below the one before as the type has.
 template <class F, int kLevels>
 struct Steps {
-  using Bits = FloatBits<F>;
+  using Format = FloatBits<F>;
   F steps[kLevels];
 
   __device__ __forceinline__ void place(int top) {
 #pragma unroll
     for (int i = 0; i < kLevels; ++i) {
-      steps[i] = power_of_two<F>(top + 1 - i * Bits::kFraction) * F{1.5};
+      steps[i] = power_of_two<F>(top + 1 - i * Format::kFraction) * F{1.5};
     }
   }
   /// The exponent of a level's multiples.
   __device__ __forceinline__ static int exponent(int top, int level) {
-    return top + 1 - Bits::kFraction * (level + 1);
+    return top + 1 - Format::kFraction * (level + 1);
   }
 };
 

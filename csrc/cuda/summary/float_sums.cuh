@@ -14,18 +14,18 @@ namespace histo::cuda {
 /// Adds a number to the digits. It is called seldom, as add_scaled is.
 template <class T, class F>
 __device__ __noinline__ void add_to_digits(DigitTable table, F value) {
-  using Bits = FloatBits<F>;
-  using Unsigned = typename Bits::Unsigned;
+  using Format = FloatBits<F>;
+  using Unsigned = typename Format::Bits;
   using Rows = SummaryRows<T>;
   if (!is_finite(value)) {
     table.add(is_nan(value) ? Rows::kNaN : Rows::kInfinities, 1);
     return;
   }
   const auto bits = bits_as<Unsigned>(value);
-  const auto field = static_cast<int>(bits >> Bits::kFraction) & (2 * Bits::kBias + 1);
-  const Unsigned fraction = bits & ((Unsigned{1} << Bits::kFraction) - 1);
-  const uint64_t magnitude = fraction | Unsigned{field != 0} << Bits::kFraction;
-  const int exponent = max(field, 1) - Bits::kBias - Bits::kFraction;
+  const auto field = static_cast<int>(bits >> Format::kFraction) & (2 * Format::kBias + 1);
+  const Unsigned fraction = bits & ((Unsigned{1} << Format::kFraction) - 1);
+  const uint64_t magnitude = fraction | Unsigned{field != 0} << Format::kFraction;
+  const int exponent = max(field, 1) - Format::kBias - Format::kFraction;
   table.add(0, Rows::kSum.lowest, exponent, magnitude, value < 0);
   const int row = Rows::kSum.size;
   table.add(row, Rows::kSquares.lowest, 2 * exponent, magnitude * magnitude, false);
@@ -38,8 +38,8 @@ __device__ __noinline__ void add_to_digits(DigitTable table, F value) {
 template <class T>
 class FloatSums {
   using F = typename Number<T>::Wide;
-  using Bits = FloatBits<F>;
-  using Unsigned = typename Bits::Unsigned;
+  using Format = FloatBits<F>;
+  using Unsigned = typename Format::Bits;
   using Rows = SummaryRows<T>;
   using Multiples = std::conditional_t<sizeof(F) == 8, DoubleMultiples, FloatMultiples>;
   // So short values are mostly multiples of the first level alone. Case: bfloat16 [2^25] summarize.
@@ -56,7 +56,7 @@ class FloatSums {
   /// `table` has what does not fit elsewhere, and all of it in the end.
   __device__ __forceinline__ void begin(const DigitTable& table) {
     table_ = table;
-    place(1 - Bits::kBias);
+    place(1 - Format::kBias);
     limit_ = 0; // the first values choose others
   }
 
@@ -157,12 +157,12 @@ class FloatSums {
     if (!(largest < power_of_two<F>(Multiples::kHighestTop)) || !(low <= high)) {
       return false;
     }
-    auto field = static_cast<unsigned>(bits_as<Unsigned>(largest) >> Bits::kFraction);
+    auto field = static_cast<unsigned>(bits_as<Unsigned>(largest) >> Format::kFraction);
 #if __CUDA_ARCH__ >= 800
     // More values tell more of those to come: all that lanes choose from at the same time.
     field = __reduce_max_sync(__activemask(), field);
 #endif
-    const int above = max(static_cast<int>(field), 1) - Bits::kBias + 1;
+    const int above = max(static_cast<int>(field), 1) - Format::kBias + 1;
     move_sums();
     place(min(above + kLogMargin, Multiples::kHighestTop));
     return true;
