@@ -106,82 +106,32 @@ struct One {
   }
 };
 
-template <class T>
-constexpr bool kHasVectors = Number<T>::kIsFloat;
-
-/// Searches in the vectors of the chosen instruction set. Without such vectors it does nothing and
-/// returns false.
-template <class Search, class T, class Out>
-bool search_in_vectors(
-    [[maybe_unused]] const Search& of,
-    [[maybe_unused]] const SlotRule& rule,
-    [[maybe_unused]] const Searched<T>& values,
-    [[maybe_unused]] Out* slots) {
-#ifdef __x86_64__
-  if (has_avx512()) {
-    avx512::search(of, rule, values, slots);
-    return true;
-  }
-  if (chosen_set() == InstructionSet::kAvx2) {
-    avx2::search(of, rule, values, slots);
-    return true;
-  }
-#endif
-  return false;
+/// Whether there are vectors for a search of floats: there are no buckets over the bits of doubles.
+template <class Search>
+[[maybe_unused]] bool has_vectors(const Search&) {
+  return true;
+}
+[[maybe_unused]] bool has_vectors(const ChannelSearch<double>& of) {
+  return of.buckets == nullptr || !of.over_bits;
 }
 
 } // namespace
 
-template <class T, class Out>
-void search(
-    const ChannelSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots) {
-  if constexpr (kHasVectors<T>) {
-    // Vectors have no buckets over the bits of doubles.
-    const bool in_vectors = sizeof(ComparedAs<T>) == 4 || of.buckets == nullptr || !of.over_bits;
-    if (in_vectors && search_in_vectors(of, rule, values, slots)) {
-      return;
+template <class Search, class T, class Out>
+void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots) {
+#ifdef __x86_64__
+  if constexpr (Number<T>::kIsFloat) {
+    if (has_vectors(of)) {
+      if (has_avx512()) {
+        return avx512::search(of, rule, values, slots);
+      }
+      if (chosen_set() == InstructionSet::kAvx2) {
+        return avx2::search(of, rule, values, slots);
+      }
     }
   }
-  search_line<One<ComparedAs<T>>>(of, rule, values, slots);
-}
-
-template <class T, class Out>
-void search(
-    const ColumnSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots) {
-  if constexpr (kHasVectors<T>) {
-    if (search_in_vectors(of, rule, values, slots)) {
-      return;
-    }
-  }
-  search_columns<One<ComparedAs<T>>>(of, rule, values, slots);
-}
-
-template <class T, class Out>
-void search(
-    const UniformSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots) {
-  if (!search_in_vectors(of, rule, values, slots)) {
-    search_uniform<One<ComparedAs<T>>>(of, rule, values, slots);
-  }
-}
-
-template <class T, class Out>
-void search(
-    const UniformColumnSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots) {
-  if (!search_in_vectors(of, rule, values, slots)) {
-    search_uniform_columns<One<ComparedAs<T>>>(of, rule, values, slots);
-  }
+#endif
+  search_with<One<ComparedAs<T>>>(of, rule, values, slots);
 }
 
 HISTO_SEARCHES(float)

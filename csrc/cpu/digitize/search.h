@@ -102,32 +102,9 @@ constexpr bool is_searched_stride(int64_t stride) {
   return stride == 1 || (std::is_same_v<T, ComparedAs<T>> && stride >= 2 && stride <= 4);
 }
 
-/// Finds the slots of values, with the chosen instruction set. T is float, double, Float16,
-/// BFloat16, int64_t or uint64_t.
-template <class T, class Out>
-void search(
-    const ChannelSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots);
-template <class T, class Out>
-void search(
-    const ColumnSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots);
-/// T is float, double, Float16 or BFloat16.
-template <class T, class Out>
-void search(
-    const UniformSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots);
-template <class T, class Out>
-void search(
-    const UniformColumnSearch<ComparedAs<T>>& of,
-    const SlotRule& rule,
-    const Searched<T>& values,
-    Out* slots);
+/// Finds the slots of values, with the chosen instruction set. Search is one of the four above. T is
+/// float, double, Float16 or BFloat16, or int64_t or uint64_t if bins have edges of their own.
+template <class Search, class T, class Out>
+void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots);
 
 } // namespace histo::cpu

@@ -163,7 +163,7 @@ void search_in_buckets(
 }
 
 template <class V, class T, class Out>
-void search_line(
+void search_with(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
     const Searched<T>& searched,
@@ -184,7 +184,7 @@ void search_line(
 }
 
 template <class V, class T, class Out>
-void search_columns(
+void search_with(
     const ColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
     const Searched<T>& searched,
@@ -234,7 +234,7 @@ struct UniformVectors {
 };
 
 template <class V, class T, class Out>
-void search_uniform(
+void search_with(
     const UniformSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
     const Searched<T>& searched,
@@ -255,7 +255,7 @@ void search_uniform(
 }
 
 template <class V, class T, class Out>
-void search_uniform_columns(
+void search_with(
     const UniformColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
     const Searched<T>& searched,

@@ -5,24 +5,14 @@
 
 namespace histo::cpu {
 
-#define HISTO_DECLARE_SEARCH(Search)                                                    \
-  template <class T, class Out>                                                         \
-  void search(                                                                          \
-      const Search<ComparedAs<T>>& of, const SlotRule& rule, const Searched<T>& values, \
-      Out* slots);
-#define HISTO_DECLARE_SEARCHES        \
-  HISTO_DECLARE_SEARCH(ChannelSearch) \
-  HISTO_DECLARE_SEARCH(ColumnSearch)  \
-  HISTO_DECLARE_SEARCH(UniformSearch) \
-  HISTO_DECLARE_SEARCH(UniformColumnSearch)
 namespace avx512 {
-HISTO_DECLARE_SEARCHES
+template <class Search, class T, class Out>
+void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots);
 }
 namespace avx2 {
-HISTO_DECLARE_SEARCHES
+template <class Search, class T, class Out>
+void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots);
 }
-#undef HISTO_DECLARE_SEARCHES
-#undef HISTO_DECLARE_SEARCH
 
 /// Instantiates a search, or all searches, of a type, with slots of each size.
 #define HISTO_SEARCH_TO(Search, T, Out) \

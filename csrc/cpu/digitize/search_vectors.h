@@ -373,18 +373,10 @@ struct Vectors {
 
 } // namespace
 
-#define HISTO_SEARCH_IN_VECTORS(Search, search_any)                                     \
-  template <class T, class Out>                                                         \
-  void search(                                                                          \
-      const Search<ComparedAs<T>>& of, const SlotRule& rule, const Searched<T>& values, \
-      Out* slots) {                                                                     \
-    search_any<Vectors<ComparedAs<T>>>(of, rule, values, slots);                        \
-  }
-HISTO_SEARCH_IN_VECTORS(ChannelSearch, search_line)
-HISTO_SEARCH_IN_VECTORS(ColumnSearch, search_columns)
-HISTO_SEARCH_IN_VECTORS(UniformSearch, search_uniform)
-HISTO_SEARCH_IN_VECTORS(UniformColumnSearch, search_uniform_columns)
-#undef HISTO_SEARCH_IN_VECTORS
+template <class Search, class T, class Out>
+void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots) {
+  search_with<Vectors<ComparedAs<T>>>(of, rule, values, slots);
+}
 
 HISTO_SEARCHES(float)
 HISTO_SEARCHES(double)
