@@ -33,25 +33,18 @@ struct OwnRanges {
   }
 };
 
-template <class T, class Edge>
-OwnRanges<T> write_between_extremes(const Problem& input, const UniformBins& bins) {
-  const int64_t channels = input.num_channels();
-  OwnRanges<T> ranges(input);
-  auto* edges = static_cast<Edge*>(bins.edges);
-  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
-  uniform_edges(ranges.low.data(), ranges.high.data(), channels, bins.bins, edges);
-  return ranges;
-}
-
 template <class T, class Edge, class F>
 void between_extremes(const Problem& input, const UniformBins& bins, const F& f) {
-  const OwnRanges<T> own = write_between_extremes<T, Edge>(input, bins);
+  const int64_t channels = input.num_channels();
+  const OwnRanges<T> own(input);
+  auto* edges = static_cast<Edge*>(bins.edges);
+  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
+  uniform_edges(own.low.data(), own.high.data(), channels, bins.bins, edges);
   const UniformRanges ranges{own.low.data(), own.high.data(), kTypeOf<T>, false};
   const bool are_computed = sizeof(T) == sizeof(Edge);
-  f(Edges::all(bins.edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr);
+  f(Edges::all(edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr);
 }
 
-/// Writes the edges of an input, and calls f(edges, their ranges or null).
 template <class Edge, class F>
 void between_edges(const Problem& input, const UniformBins& bins, const F& f) {
   if (bins.range == nullptr) {
@@ -68,17 +61,6 @@ template <class F>
 void between_edges(const Problem& input, const UniformBins& bins, const F& f) {
   bins.type == ElementType::kFloat32 ? between_edges<float>(input, bins, f)
                                      : between_edges<double>(input, bins, f);
-}
-
-template <class Edge>
-void edges_of(const Problem& input, const UniformBins& bins) {
-  if (bins.range != nullptr) {
-    uniform_edges(bins.range, bins.range + 1, 1, bins.bins, static_cast<Edge*>(bins.edges));
-  } else if (input.num_rows() > 0) {
-    write_between_extremes<Edge, Edge>(input, bins);
-  } else {
-    write_between_extremes<double, Edge>(input, bins); // as NumPy does
-  }
 }
 
 /// The edges [begin, end) of one range.
@@ -125,7 +107,7 @@ void sum_weights_uniform(
 }
 
 void edges_of(const Problem& input, const UniformBins& bins) {
-  bins.type == ElementType::kFloat32 ? edges_of<float>(input, bins) : edges_of<double>(input, bins);
+  between_edges(input, bins, [](const Edges&, const UniformRanges*) {});
 }
 
 template <class T, class Edge>
