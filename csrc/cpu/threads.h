@@ -46,6 +46,16 @@ void run_workers(int64_t workers, const F& f) {
   });
 }
 
+/// Adds to a number, which wraps. kShared: other threads do, too.
+template <bool kShared>
+void add_to(int64_t* sum, int64_t number) {
+  if constexpr (kShared) {
+    __atomic_fetch_add(sum, number, __ATOMIC_RELAXED);
+  } else {
+    *sum = static_cast<int64_t>(static_cast<uint64_t>(*sum) + static_cast<uint64_t>(number));
+  }
+}
+
 /// Clears counts, in threads.
 void fill_zero(int64_t* counts, int64_t size);
 

@@ -28,16 +28,6 @@ int64_t bin_of(T pattern, const PatternAxis& axis) {
   }
 }
 
-/// Adds to a count. kShared: other threads do, too.
-template <bool kShared>
-void add_to(int64_t number, int64_t* count) {
-  if constexpr (kShared) {
-    __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
-  } else {
-    *count += number;
-  }
-}
-
 /// Adds one panel to histograms that lie num_bins apart. kShared: other threads add to the
 /// same ones.
 template <bool kShared, class T>
@@ -49,7 +39,7 @@ void count_panel(const InputPanel<T>& panel, const PatternAxis& axis, int64_t* h
     if (bin == kNoBin) {
       return;
     }
-    add_to<kShared>(1, histogram + bin);
+    add_to<kShared>(histogram + bin, 1);
   };
   // The loops are nested as the elements lie in memory.
   if (channels.stride < rows.stride) {
@@ -69,25 +59,35 @@ void count_panel(const InputPanel<T>& panel, const PatternAxis& axis, int64_t* h
   }
 }
 
-/// Channels that are digitized together: their counts stay in the cache.
-int64_t num_digitized(const Problem& problem, int64_t strip) {
-  const int64_t most = tuning::kDigitizedCounts / problem.num_bins / strip * strip;
-  return std::clamp(most, strip, std::max(strip, tuning::kDigitizedChannels));
-}
+/// The part of a call that all threads share.
+struct DirectJob {
+  const Problem& problem;
+  const PatternAxis& axis;
+  const Digitization* digitization; // null: the elements are counted as they are
+  int64_t strip;                    // channels that share cache lines stay together
+  int64_t workers;
+
+  Range all_channels() const {
+    return {0, problem.num_channels()};
+  }
+  Range all_rows() const {
+    return {0, problem.num_rows()};
+  }
+  /// Channels that are digitized together: their counts stay in the cache.
+  int64_t num_digitized() const {
+    const int64_t most = tuning::kDigitizedCounts / problem.num_bins / strip * strip;
+    return std::clamp(most, strip, std::max(strip, tuning::kDigitizedChannels));
+  }
+};
 
 /// Adds rows of channels whose elements are digitized first, to counts that are cleared before, or
 /// not.
 template <bool kShared, class T>
 void count_digitized_range(
-    const Problem& problem,
-    const PatternAxis& axis,
-    Digitizer& digitizer,
-    int64_t strip,
-    Range channels,
-    Range rows,
-    bool clears,
-    int64_t* counts) {
-  const int64_t together = num_digitized(problem, strip);
+    const DirectJob& job, const Range& channels, const Range& rows, bool clears, int64_t* counts) {
+  const Problem& problem = job.problem;
+  const std::unique_ptr<Digitizer> digitizer = job.digitization->digitizer();
+  const int64_t together = job.num_digitized();
   std::vector<char> slots;
   for (int64_t first = channels.begin; first < channels.end; first += together) {
     const int64_t size = std::min(together, channels.end - first);
@@ -95,14 +95,14 @@ void count_digitized_range(
     if (clears) {
       std::fill_n(histograms, size * problem.num_bins, 0);
     }
-    digitizer.choose(first, size);
+    digitizer->choose(first, size);
     for_each_digitized_panel<T>(
-        digitizer, problem, first, size, rows.begin, rows.end, slots,
+        *digitizer, problem, first, size, rows.begin, rows.end, slots,
         [&](const InputPanel<T>& panel, int64_t channel, int64_t) {
-          count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
+          count_panel<kShared>(panel, job.axis, histograms + channel * problem.num_bins);
         });
-    for (const int64_t count : digitizer.outside()) {
-      add_to<kShared>(-count, histograms);
+    for (const int64_t count : digitizer->outside()) {
+      add_to<kShared>(histograms, -count);
       histograms += problem.num_bins;
     }
   }
@@ -112,57 +112,38 @@ void count_digitized_range(
 /// lie in several runs.
 template <bool kShared>
 void count_range(
-    const Problem& problem,
-    const PatternAxis& axis,
-    const Digitization* digitization,
-    int64_t strip,
-    Range channels,
-    Range rows,
-    bool clears,
-    int64_t* counts) {
+    const DirectJob& job, const Range& channels, const Range& rows, bool clears, int64_t* counts) {
+  const Problem& problem = job.problem;
   visit_pattern_type(size_of(problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (digitization != nullptr) {
-      const std::unique_ptr<Digitizer> digitizer = digitization->digitizer();
-      return count_digitized_range<kShared, T>(
-          problem, axis, *digitizer, strip, channels, rows, clears, counts);
+    if (job.digitization != nullptr) {
+      return count_digitized_range<kShared, T>(job, channels, rows, clears, counts);
     }
+    int64_t* histograms = counts + channels.begin * problem.num_bins;
     if (clears) {
-      std::fill(
-          counts + channels.begin * problem.num_bins, counts + channels.end * problem.num_bins, 0);
+      std::fill(histograms, counts + channels.end * problem.num_bins, 0);
     }
     const auto* data = static_cast<const T*>(problem.data);
-    int64_t* histograms = counts + channels.begin * problem.num_bins;
     for_each_run(
         problem.channels, channels.begin, channels.end, [&](int64_t channel, const Extent& run) {
           for_each_run(problem.rows, rows.begin, rows.end, [&](int64_t row, const Extent& size) {
             const InputPanel<T> panel{data + channel + row, run, size};
-            count_panel<kShared>(panel, axis, histograms);
+            count_panel<kShared>(panel, job.axis, histograms);
           });
           histograms += run.size * problem.num_bins;
         });
   });
 }
 
-Range part_of(int64_t size, int64_t part, int64_t parts) {
-  return {cut(size, part, parts), cut(size, part + 1, parts)};
-}
-
-/// Each thread has channels of its own. Channels that share cache lines stay together.
-void count_own_channels(
-    const Problem& problem,
-    const PatternAxis& axis,
-    const Digitization* digitization,
-    int64_t strip,
-    int64_t workers) {
+/// Each thread has channels of its own.
+void count_own_channels(const DirectJob& job) {
+  const Problem& problem = job.problem;
   const int64_t channels = problem.num_channels();
-  run_workers(workers, [&](int64_t worker) {
-    const Range strips = part_of(ceil_div(channels, strip), worker, workers);
+  run_workers(job.workers, [&](int64_t worker) {
+    const Range strips = Range{0, ceil_div(channels, job.strip)}.part(worker, job.workers);
     const Range own{
-        std::min(channels, strips.begin * strip), std::min(channels, strips.end * strip)};
-    count_range<false>(
-        problem, axis, digitization, strip, own, {0, problem.num_rows()}, !problem.adds,
-        problem.counts);
+        std::min(channels, strips.begin * job.strip), std::min(channels, strips.end * job.strip)};
+    count_range<false>(job, own, job.all_rows(), !problem.adds, problem.counts);
   });
 }
 
@@ -184,40 +165,26 @@ void add_copies(const int64_t* copies, int64_t num_copies, const Problem& proble
 }
 
 /// Each thread counts in a copy of the result, and the copies are added.
-void count_copies(
-    const Problem& problem,
-    const PatternAxis& axis,
-    const Digitization* digitization,
-    int64_t strip,
-    int64_t workers,
-    Allocator& allocate) {
-  const int64_t size = problem.num_counts();
-  const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
+void count_copies(const DirectJob& job, Allocator& allocate) {
+  const int64_t size = job.problem.num_counts();
+  const int64_t copies_bytes = job.workers * size * static_cast<int64_t>(sizeof(int64_t));
   auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
-  run_workers(workers, [&](int64_t worker) {
-    int64_t* copy = copies + worker * size;
-    const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<false>(
-        problem, axis, digitization, strip, {0, problem.num_channels()}, rows, true, copy);
+  run_workers(job.workers, [&](int64_t worker) {
+    const Range rows = job.all_rows().part(worker, job.workers);
+    count_range<false>(job, job.all_channels(), rows, true, copies + worker * size);
   });
-  add_copies(copies, workers, problem);
+  add_copies(copies, job.workers, job.problem);
 }
 
 /// All threads add to the same counts.
-void count_shared(
-    const Problem& problem,
-    const PatternAxis& axis,
-    const Digitization* digitization,
-    int64_t strip,
-    int64_t workers) {
+void count_shared(const DirectJob& job) {
+  const Problem& problem = job.problem;
   if (!problem.adds) {
     fill_zero(problem.counts, problem.num_counts());
   }
-  run_workers(workers, [&](int64_t worker) {
-    const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<true>(
-        problem, axis, digitization, strip, {0, problem.num_channels()}, rows, false,
-        problem.counts);
+  run_workers(job.workers, [&](int64_t worker) {
+    const Range rows = job.all_rows().part(worker, job.workers);
+    count_range<true>(job, job.all_channels(), rows, false, problem.counts);
   });
 }
 
@@ -229,14 +196,14 @@ void count_directly(
     const CpuPlan& plan,
     const Digitization* digitization,
     Allocator& allocate) {
-  const int64_t workers = workers_of(problem);
+  const DirectJob job{problem, axis, digitization, plan.strip, workers_of(problem)};
   switch (sharing_of(problem, plan)) {
     case Sharing::kChannels:
-      return count_own_channels(problem, axis, digitization, plan.strip, workers);
+      return count_own_channels(job);
     case Sharing::kCopies:
-      return count_copies(problem, axis, digitization, plan.strip, workers, allocate);
+      return count_copies(job, allocate);
     case Sharing::kAtomic:
-      return count_shared(problem, axis, digitization, plan.strip, workers);
+      return count_shared(job);
   }
   throw InternalError("count_directly: not a way to share a result");
 }

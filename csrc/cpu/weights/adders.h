@@ -7,20 +7,11 @@
 
 #include "core/weights.h"
 #include "cpu/count/panel.h"
+#include "cpu/threads.h"
 #include "cpu/weights/cells.h"
 #include "cpu/weights/slots.h"
 
 namespace histo::cpu {
-
-/// Adds to a number of 64 bits, which wraps. kShared: other threads do, too.
-template <bool kShared>
-void add_to(int64_t* sum, int64_t number) {
-  if constexpr (kShared) {
-    __atomic_fetch_add(sum, number, __ATOMIC_RELAXED);
-  } else {
-    *sum = wrapping_sum(*sum, number);
-  }
-}
 
 /// Elements in the order in which their slots lie.
 struct PanelOrder {
