@@ -27,6 +27,18 @@ ByteStream from(const ByteStream& bytes, int64_t counted) {
   return {bytes.data + counted * bytes.step, bytes.step, bytes.size - counted};
 }
 
+/// Adds the counts of neighbours to the result: reduce(table, counts) makes counts of bytes of them.
+template <class AnyTables, class Reduce>
+void put_joint(const AnyTables& tables, Result& result, const Reduce& reduce) {
+  result.locked([&] {
+    for (int64_t channel = 0; channel < result.num_channels(); ++channel) {
+      uint32_t counts[256];
+      reduce(tables.counts(channel), counts);
+      put_bytes(counts, channel, result);
+    }
+  });
+}
+
 /// Counts in 16 bits: in a joint table of two neighbours, or in 16 counters of each byte.
 class JointStreams {
  public:
@@ -89,13 +101,7 @@ class JointStreams {
   }
 
   void reduce_joint_table() {
-    result_.locked([&] {
-      for (int64_t channel = 0; channel < result_.num_channels(); ++channel) {
-        uint32_t counts[256];
-        reduce_joint(joint_.counts(channel), counts);
-        put_bytes(counts, channel, result_);
-      }
-    });
+    put_joint(joint_, result_, reduce_joint<uint16_t>);
   }
 
   Result& result_;
@@ -168,13 +174,7 @@ class PairStreams {
   }
 
   void reduce_pair_tables() {
-    result_.locked([&] {
-      for (int64_t channel = 0; channel < result_.num_channels(); ++channel) {
-        uint32_t counts[256];
-        reduce_pairs(pairs_.counts(channel), counts);
-        put_bytes(counts, channel, result_);
-      }
-    });
+    put_joint(pairs_, result_, reduce_pairs);
   }
 
   Result& result_;

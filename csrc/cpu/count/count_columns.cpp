@@ -145,15 +145,9 @@ class ValueColumns {
 void count_columns(const Job& job, int64_t worker) {
   visit_pattern_type(size_of(job.problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    switch (job.plan.counting) {
-      case Counting::kIn16Bits:
-        return count_strips<ValueColumns<T, uint16_t>>(job, worker);
-      case Counting::kIn32Bits:
-        return count_strips<ValueColumns<T, uint32_t>>(job, worker);
-      case Counting::kIndexed:
-        break;
-    }
-    throw InternalError("count_columns: more bins than tables have");
+    visit_counter_type(job.plan.counting, [&](auto counter) {
+      count_strips<ValueColumns<T, typename decltype(counter)::type>>(job, worker);
+    });
   });
 }
 

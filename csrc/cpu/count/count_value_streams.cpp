@@ -104,15 +104,9 @@ class ValueStreams {
 void count_value_streams(const Job& job, int64_t worker) {
   visit_pattern_type(size_of(job.problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    switch (job.plan.counting) {
-      case Counting::kIn16Bits:
-        return count_strips<ValueStreams<T, uint16_t>>(job, worker);
-      case Counting::kIn32Bits:
-        return count_strips<ValueStreams<T, uint32_t>>(job, worker);
-      case Counting::kIndexed:
-        break;
-    }
-    throw InternalError("count_value_streams: more bins than tables have");
+    visit_counter_type(job.plan.counting, [&](auto counter) {
+      count_strips<ValueStreams<T, typename decltype(counter)::type>>(job, worker);
+    });
   });
 }
 

@@ -21,6 +21,20 @@ constexpr int64_t max_count_of() {
   }
 }
 
+/// Calls f(TypeTag<Counter>{}) with the counters of tables of up to kMaxBinsOfSmallTables bins.
+template <class F>
+decltype(auto) visit_counter_type(Counting counting, const F& f) {
+  switch (counting) {
+    case Counting::kIn16Bits:
+      return f(TypeTag<uint16_t>{});
+    case Counting::kIn32Bits:
+      return f(TypeTag<uint32_t>{});
+    case Counting::kIndexed:
+      break;
+  }
+  throw InternalError("visit_counter_type: more bins than small tables have");
+}
+
 /// Tables [index][lane] for each of some channels. Shape says how they are used (inner_loops.h).
 template <class TheCounter, class TheShape>
 class CounterTables {
