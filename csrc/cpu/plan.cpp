@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/count/panel.h"
 #include "cpu/count/pattern_axis.h"
 #include "cpu/count/vectorized.h"
 #include "cpu/processor.h"
@@ -40,7 +41,7 @@ struct InputTraits {
         channels(problem.channels[1]),
         rows(problem.rows[2]),
         num_rows(problem.num_rows()),
-        interleaved(channels.size > 1 && channels.stride < rows.stride) {
+        interleaved(are_side_by_side(channels, rows)) {
   }
 
   bool are_streams() const {
@@ -165,8 +166,7 @@ void plan_columns(CpuPlan& plan) {
 
 Problem without_gaps(const Problem& problem) {
   Problem dense = problem;
-  const bool side_by_side =
-      problem.channels[1].size > 1 && problem.channels[1].stride < problem.rows[2].stride;
+  const bool side_by_side = are_side_by_side(problem.channels[1], problem.rows[2]);
   int64_t stride = 1;
   const auto close = [&](Extent& loop) {
     loop.stride = loop.size == 1 ? 0 : stride;
@@ -201,11 +201,12 @@ CpuPlan plan_of(const Problem& problem) {
   CpuPlan plan{};
   plan.way = Way::kDirect;
   plan.strip = input.interleaved ? std::min(input.channels.size, input.line) : 1;
-  if (input.num_rows < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
+  // With fewer rows than indices tables take longer to clear and to reduce than to count in.
+  if (input.num_rows < std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
   plan.indices = input.element_bytes == 1 ? 256 : input.own_bins + 1;
-  if (plan.indices > kMaxTableBytes || input.num_rows < kMinRowsPerIndex * plan.indices) {
+  if (plan.indices > kMaxTableBytes || input.num_rows < plan.indices) {
     return plan;
   }
   const bool streams = input.are_streams();

@@ -42,8 +42,6 @@ constexpr int64_t kAheadBytes = 48 << 10; // int32 [2^24], 1024 bins, uniform
 constexpr int64_t kMaxStreams = 32;
 /// Shorter runs take as long to set up as to count.
 constexpr int64_t kMinStream = 64;
-/// With fewer rows for an index tables take longer to clear and to reduce than to count in.
-constexpr int64_t kMinRowsPerIndex = 1;
 /// With more bins, each has one counter and not several.
 constexpr int64_t kMaxBinsOfSmallTables = 4096; // int16 [2^25], 4096 bins, uniform
 /// Elements of one turn of a loop.

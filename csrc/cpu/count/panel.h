@@ -10,6 +10,11 @@
 
 namespace histo::cpu {
 
+/// Whether channels lie side by side: closer to each other than their rows do.
+inline bool are_side_by_side(const Extent& channels, const Extent& rows) {
+  return channels.size > 1 && channels.stride < rows.stride;
+}
+
 /// `channels x rows` elements.
 template <class T>
 struct InputPanel {
@@ -46,21 +51,25 @@ Ahead rows_after(const InputPanel<T>& panel, int64_t row, const T* next) {
       reinterpret_cast<const char*>(first), panel.rows.stride * static_cast<int64_t>(sizeof(T))};
 }
 
+/// The offset of a step of nested loops, in elements.
+template <size_t kLoops>
+int64_t offset_of(const Extent (&loops)[kLoops], int64_t step) {
+  int64_t offset = 0;
+  for (size_t loop = kLoops - 1; loop > 0; --loop) {
+    offset += step % loops[loop].size * loops[loop].stride;
+    step /= loops[loop].size;
+  }
+  return offset + step * loops[0].stride;
+}
+
 /// Calls f(first, run) for every stretch of [begin, end) that stays within one
 /// step of the outer loops: `first` is its offset in elements.
 template <size_t kLoops, class F>
 void for_each_run(const Extent (&loops)[kLoops], int64_t begin, int64_t end, const F& f) {
   const Extent& inner = loops[kLoops - 1];
   for (int64_t i = begin; i < end;) {
-    const int64_t within = i % inner.size;
-    const int64_t size = std::min(inner.size - within, end - i);
-    int64_t run = i / inner.size;
-    int64_t offset = within * inner.stride;
-    for (size_t loop = kLoops - 2; loop > 0; --loop) {
-      offset += run % loops[loop].size * loops[loop].stride;
-      run /= loops[loop].size;
-    }
-    f(offset + run * loops[0].stride, Extent{size, inner.stride});
+    const int64_t size = std::min(inner.size - i % inner.size, end - i);
+    f(offset_of(loops, i), Extent{size, inner.stride});
     i += size;
   }
 }

@@ -57,7 +57,7 @@ void for_each_digitized_panel(
     int64_t first_row = begin_row;
     for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
       const int64_t most = std::max<int64_t>(1, tuning::kDigitizedElements / run.size);
-      const bool side_by_side = run.size > 1 && run.stride < rows.stride;
+      const bool side_by_side = are_side_by_side(run, rows);
       for (int64_t begin = 0; begin < rows.size; begin += most) {
         const int64_t tile = std::min(most, rows.size - begin);
         room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Slot)));

@@ -37,9 +37,6 @@ class ChannelBins {
       find_channel(edges, first_channel + channel, channel);
     }
   }
-  int64_t size() const {
-    return static_cast<int64_t>(channels_.size());
-  }
   const Channel& operator[](int64_t channel) const {
     return channels_[static_cast<size_t>(channel)];
   }

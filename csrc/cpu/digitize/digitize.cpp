@@ -108,7 +108,7 @@ class EdgeDigitizer final : public SlotDigitizer<EdgeDigitizer<T>, T> {
   template <class Out>
   void digitize_as(
       const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* slots) {
-    if (channels.size > 1 && channels.stride < rows.stride) { // side by side
+    if (are_side_by_side(channels, rows)) {
       return is_shared_ ? digitize_elements({data, rows, channels}, bins_[0], slots)
                         : digitize_columns({data, rows, channels}, first, slots);
     }

@@ -155,7 +155,7 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
   template <class Out>
   void digitize_as(
       const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* slots) {
-    const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
+    const bool side_by_side = are_side_by_side(channels, rows);
     if (shared_ != nullptr) {
       const Elements elements =
           side_by_side ? Elements{data, rows, channels} : Elements{data, channels, rows};

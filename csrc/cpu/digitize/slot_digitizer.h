@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpu/count/panel.h"
 #include "cpu/digitize/digitize.h"
 #include "cpu/digitize/search.h"
 #include "cpu/float_mode.h"
@@ -98,7 +99,7 @@ class SlotDigitizer : public Digitizer {
   void narrow(int64_t first, const Extent& channels, const Extent& rows, uint8_t* slots) {
     int64_t* outside = outside_.data() + first;
     const uint16_t* wide = wide_.data();
-    if (channels.size > 1 && channels.stride < rows.stride) {
+    if (are_side_by_side(channels, rows)) {
       return narrow_rows(wide, channels.size, rows.size, slots, outside);
     }
     for (int64_t c = 0; c < channels.size; ++c) {

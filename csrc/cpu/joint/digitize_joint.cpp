@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/count/panel.h"
 #include "cpu/plan.h"
 #include "cpu/run_widest.h"
 #include "cpu/tuning.h"
@@ -49,7 +50,7 @@ struct SlotOrder {
   Extent rows;
 
   SlotOrder(const Extent& channels_, const Extent& rows_) : channels(channels_), rows(rows_) {
-    const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
+    const bool side_by_side = are_side_by_side(channels, rows);
     channels.stride = side_by_side ? 1 : rows.size;
     rows.stride = side_by_side ? channels.size : 1;
   }

@@ -33,7 +33,7 @@ class KeyReader {
     const Extent& run = problem_.rows[2];
     while (size > 0) {
       const int64_t rows = std::min(size, run.size - begin % run.size);
-      const int64_t offset = offset_of(channel) + offset_of_row(begin);
+      const int64_t offset = offset_of(channel, begin);
       read_run(offset, {channels, problem_.channels[1].stride}, {rows, run.stride}, keys, step);
       begin += rows;
       size -= rows;
@@ -48,7 +48,7 @@ class KeyReader {
     for (int64_t begin = 0; begin < size; begin += kTogether) {
       const int64_t together = std::min(kTogether, size - begin);
       for (int64_t i = 0; i < together; ++i) {
-        offsets[static_cast<size_t>(i)] = offset_of(channel) + offset_of_row(rows[begin + i]);
+        offsets[static_cast<size_t>(i)] = offset_of(channel, rows[begin + i]);
       }
       read_at(offsets.data(), together, keys + begin);
     }
@@ -69,9 +69,8 @@ class KeyReader {
     make_keys(keys, problem_.num_rows() * kLanes<Key>);
   }
 
-  virtual void write(Key key, void* values, int64_t at) const = 0;
   /// Writes keys of neighbours from `at` on.
-  virtual void write_all(const Key* keys, int64_t size, void* values, int64_t at) const = 0;
+  virtual void write(const Key* keys, int64_t size, void* values, int64_t at) const = 0;
   virtual bool has_nan() const = 0;
 
  protected:
@@ -88,16 +87,9 @@ class KeyReader {
   /// Makes keys of values that were copied.
   virtual void make_keys(Key* values, int64_t size) const = 0;
 
-  int64_t offset_of(int64_t channel) const {
-    const int64_t run = problem_.channels[1].size;
-    return channel / run * problem_.channels[0].stride +
-           channel % run * problem_.channels[1].stride;
-  }
-  int64_t offset_of_row(int64_t row) const {
-    const Extent* loops = problem_.rows;
-    const int64_t outer = row / loops[2].size;
-    return outer / loops[1].size * loops[0].stride + outer % loops[1].size * loops[1].stride +
-           row % loops[2].size * loops[2].stride;
+  int64_t offset_of(int64_t channel, int64_t row) const {
+    return histo::cpu::offset_of(problem_.channels, channel) +
+           histo::cpu::offset_of(problem_.rows, row);
   }
 
   const Problem& problem_;
@@ -109,10 +101,7 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
   using Key = typename SortKey<T>::Key;
   using KeyReader<Key>::KeyReader;
 
-  void write(Key key, void* values, int64_t at) const override {
-    static_cast<T*>(values)[at] = SortKey<T>::value(key);
-  }
-  void write_all(const Key* keys, int64_t size, void* values, int64_t at) const override {
+  void write(const Key* keys, int64_t size, void* values, int64_t at) const override {
     T* to = static_cast<T*>(values) + at;
     for (int64_t i = 0; i < size; ++i) {
       to[i] = SortKey<T>::value(keys[i]);

@@ -70,8 +70,8 @@ class Quantiles {
       const int64_t at = i * selection_.problem.num_channels() + channel;
       const Key* keys = found_.data() + 2 * i;
       constexpr Key kNone = std::numeric_limits<Key>::max();
-      reader_.write(ranks.is_nan ? kNone : keys[0], selection_.below, at);
-      reader_.write(ranks.is_nan ? kNone : keys[1], selection_.above, at);
+      reader_.write(ranks.is_nan ? &kNone : keys, 1, selection_.below, at);
+      reader_.write(ranks.is_nan ? &kNone : keys + 1, 1, selection_.above, at);
       selection_.put_weight(at, ranks.weight);
     }
   }
@@ -105,9 +105,7 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
   const auto key_bytes = static_cast<int64_t>(sizeof(Key));
   const Strips blocks(
       problem, channels_per_block<Key>(problem, 8 * kCopiedBytes / (step * key_bytes)));
-  const int64_t elements = rows * problem.num_channels();
-  const int64_t workers = std::clamp<int64_t>(
-      std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
+  const int64_t workers = std::min(blocks.count, workers_of(problem));
   const int64_t keys_of_worker = (blocks.size + 1) * step;
   auto* scratch = static_cast<Key*>(allocate(workers * keys_of_worker * key_bytes));
   Tasks tasks(blocks.count, workers);

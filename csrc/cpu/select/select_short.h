@@ -11,6 +11,7 @@
 
 #include "core/ranks.h"
 #include "cpu/float_mode.h"
+#include "cpu/plan.h"
 #include "cpu/run_widest.h"
 #include "cpu/select/key_reader.h"
 #include "cpu/tasks.h"
@@ -105,8 +106,8 @@ class ShortSelection {
       above[static_cast<size_t>(lane)] = ranks.is_nan ? kNan : at(ranks.above, lane);
       selection_.put_weight(to + lane, ranks.weight);
     }
-    reader_.write_all(below.data(), channels, selection_.below, to);
-    reader_.write_all(above.data(), channels, selection_.above, to);
+    reader_.write(below.data(), channels, selection_.below, to);
+    reader_.write(above.data(), channels, selection_.above, to);
   }
 
   const Selection& selection_;
@@ -131,9 +132,7 @@ template <class Key>
 void select_short(const Selection& selection, const KeyReader<Key>& reader) {
   const int64_t channels = selection.problem.num_channels();
   const int64_t blocks = ceil_div(channels, kLanes<Key>);
-  const int64_t elements = channels * selection.problem.num_rows();
-  const int64_t workers = std::clamp<int64_t>(
-      std::min(blocks, elements / tuning::kMinElementsPerThread), 1, num_threads());
+  const int64_t workers = std::min(blocks, workers_of(selection.problem));
   Tasks tasks(blocks, workers);
   run_workers(workers, [&](int64_t worker) {
     const ExactFloats exact; // q and weights may be subnormal

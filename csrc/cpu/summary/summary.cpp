@@ -94,8 +94,7 @@ class Reader {
 
  private:
   bool is_interleaved() const {
-    const Extent &channels = input_.channels[1], &rows = input_.rows[2];
-    return channels.size > 1 && channels.stride < rows.stride;
+    return are_side_by_side(input_.channels[1], input_.rows[2]);
   }
   int64_t strip() const {
     return static_cast<int64_t>(strip_.size());

@@ -33,7 +33,7 @@ class ValueDigitizer final : public Digitizer {
  private:
   template <class Slot>
   void digitize_panel(const InputPanel<T>& panel, Slot* slots) const {
-    const bool side_by_side = panel.channels.size > 1 && panel.channels.stride < panel.rows.stride;
+    const bool side_by_side = are_side_by_side(panel.channels, panel.rows);
     const Extent outer = side_by_side ? panel.rows : panel.channels;
     const Extent inner = side_by_side ? panel.channels : panel.rows;
     for (int64_t i = 0; i < outer.size; ++i, slots += inner.size) {

@@ -53,17 +53,6 @@ decltype(auto) visit_slots(const Slots& slots, const F& f) {
   return visit_slots(slots.type, f);
 }
 
-/// The offset of a step of nested loops.
-template <size_t kLoops>
-int64_t offset_of(const Extent (&loops)[kLoops], int64_t step) {
-  int64_t offset = 0;
-  for (size_t loop = kLoops - 1; loop > 0; --loop) {
-    offset += step % loops[loop].size * loops[loop].stride;
-    step /= loops[loop].size;
-  }
-  return offset + step * loops[0].stride;
-}
-
 /// The elements of an operand beside a panel of slots: `channels x rows`, from `data` on.
 template <class T>
 struct Beside {

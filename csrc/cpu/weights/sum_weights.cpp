@@ -34,8 +34,8 @@ struct WeightsPlan {
 
 template <class W>
 WeightsPlan plan_of_weights(const Problem& problem) {
-  const Extent &channels = problem.channels[1], &rows = problem.rows[2];
-  const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
+  const Extent& channels = problem.channels[1];
+  const bool side_by_side = are_side_by_side(channels, problem.rows[2]);
   const int64_t strip = side_by_side ? std::min(channels.size, tuning::kWeightStrip) : 1;
   const auto pieces_of = [&](const Strips& strips, int64_t workers) {
     const bool whole = workers == 1 || strips.count >= workers * tuning::kMinWholeStrips;
@@ -198,6 +198,20 @@ void sum_repeated(const Problem& problem, Allocator& allocate, const Count& coun
   put_products(problem, counted.counts);
 }
 
+/// count(problem) counts the input; slots() are those of its elements.
+template <class Count, class SlotsOf>
+void sum_or_count(
+    const Problem& problem, Allocator& allocate, const Count& count, const SlotsOf& slots) {
+  if (problem.num_results() == 0) {
+    return;
+  }
+  if (has_one_weight_a_channel(weights_of(problem))) {
+    sum_repeated(problem, allocate, count);
+  } else {
+    sum_weights(problem, slots(), allocate);
+  }
+}
+
 } // namespace
 
 void sum_weights_between(
@@ -206,38 +220,25 @@ void sum_weights_between(
     const UniformRanges* ranges,
     const Flow& flow,
     Allocator& allocate) {
-  if (problem.num_results() == 0) {
-    return;
-  }
-  if (has_one_weight_a_channel(weights_of(problem))) {
-    return sum_repeated(problem, allocate, [&](const Problem& counted) {
-      count_between(counted, edges, ranges, flow, allocate);
-    });
-  }
-  sum_weights(problem, slots_between(problem, edges, ranges, flow), allocate);
+  sum_or_count(
+      problem, allocate,
+      [&](const Problem& input) { count_between(input, edges, ranges, flow, allocate); },
+      [&] { return slots_between(problem, edges, ranges, flow); });
 }
 
 void sum_weights_of_values(const Problem& problem, Allocator& allocate) {
-  if (problem.num_results() == 0) {
-    return;
-  }
-  if (has_one_weight_a_channel(weights_of(problem))) {
-    return sum_repeated(problem, allocate, [&](const Problem& counted) {
-      count(counted, pattern_axis(counted.type, ValueBinning{counted.num_bins}), allocate);
-    });
-  }
-  sum_weights(problem, slots_of_values(problem), allocate);
+  sum_or_count(
+      problem, allocate,
+      [&](const Problem& input) {
+        count(input, pattern_axis(input.type, ValueBinning{input.num_bins}), allocate);
+      },
+      [&] { return slots_of_values(problem); });
 }
 
 void sum_weights_joint(const Problem& problem, const JointAxes& axes, Allocator& allocate) {
-  if (problem.num_results() == 0) {
-    return;
-  }
-  if (has_one_weight_a_channel(weights_of(problem))) {
-    return sum_repeated(
-        problem, allocate, [&](const Problem& counted) { count_joint(counted, axes, allocate); });
-  }
-  sum_weights(problem, slots_joint(problem, axes), allocate);
+  sum_or_count(
+      problem, allocate, [&](const Problem& input) { count_joint(input, axes, allocate); },
+      [&] { return slots_joint(problem, axes); });
 }
 
 } // namespace histo::cpu
