@@ -181,7 +181,6 @@ struct Adder<T, float> {
 /// of a block fit into 64, and squares into 128.
 struct SumsByExponent {
   static constexpr int kExponents = 64; // below the largest; there are few others
-  static constexpr int kMinSize = 32;   // fewer values are faster to add one by one
 
   int64_t sums[kExponents] = {};
   UInt128 squares[kExponents] = {};
@@ -217,12 +216,6 @@ struct Adder<T, double> {
       return;
     }
     channel.expect_additions(2 * size + 2 * SumsByExponent::kExponents);
-    if (size < SumsByExponent::kMinSize) {
-      for (int i = 0; i < size; ++i) {
-        add_value(Scaled(finite[i]), channel);
-      }
-      return;
-    }
     const int64_t largest = std::max(-found.low, found.high);
     add_by_exponents(finite, size, Scaled(bits_as<double>(largest)).position, channel);
   }
