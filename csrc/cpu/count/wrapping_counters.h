@@ -46,19 +46,9 @@ template <int kAdded, class T>
     for (int64_t j = 0; j < kBlock; j += kLine) {
       __builtin_prefetch(data + i + j + kAhead);
     }
-    if constexpr (sizeof(T) == 4) {
 #pragma GCC unroll 64
-      for (int64_t j = 0; j < kBlock; j += 2) {
-        uint64_t two;
-        std::memcpy(&two, data + i + j, sizeof two);
-        counters[static_cast<uint16_t>(two)] += kAdded;
-        counters[static_cast<uint16_t>(two >> 32)] += kAdded;
-      }
-    } else {
-#pragma GCC unroll 64
-      for (int64_t j = 0; j < kBlock; ++j) {
-        counters[static_cast<uint16_t>(data[i + j])] += kAdded;
-      }
+    for (int64_t j = 0; j < kBlock; ++j) {
+      counters[static_cast<uint16_t>(data[i + j])] += kAdded;
     }
   }
   return i;
