@@ -73,7 +73,7 @@ def explain(
         >>> print(str(plan).splitlines()[0])  # doctest: +ELLIPSIS
         channel_histogram of [1048576, 512] uint8 over dim 0, 256 bins, on H200 (132 SMs, ...
         >>> plan.launches, plan.steps, plan.shared_bytes
-        (2, ('count_rows', 'reduce_columns'), 65536)
+        (2, ('count_rows', 'reduce_rows'), 65536)
         >>> torch_histo.explain(torch.zeros(1000, dtype=torch.uint8)).threads
         1
     """

@@ -9,15 +9,18 @@
 
 namespace histo::cuda {
 
-/// Two 16-bit counters in a word, of two columns. An entry is kEntryWords words, for each byte.
-template <int kEntryWords>
-struct CountersOfBytes {
+/// Two 16-bit counters in a word, of two columns. Word w of an entry counts columns c and c + 2, so
+/// that the four bytes that a lane reads at once are counted in one bank.
+struct ByteCounters {
   static constexpr int kElementBytes = 1;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPacksBins = false; // whether these are of two bins, not of two columns
 
+  static __device__ __forceinline__ int column_of_word(const ColumnLayout&, int word, int half) {
+    return word % kWarp * 4 + word % kByteEntryWords / kWarp + 2 * half;
+  }
   static __device__ __forceinline__ int entry_of_word(const ColumnLayout&, int word, int /*half*/) {
-    return word / kEntryWords;
+    return word / kByteEntryWords;
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
     return half == 0 ? word & 0xffff : word >> 16;
@@ -29,21 +32,6 @@ struct CountersOfBytes {
   static __device__ __forceinline__ int64_t
   bin_of_entry(const ColumnLayout&, const ByteAxis& axis, int entry) {
     return axis.bin_of(static_cast<uint8_t>(entry));
-  }
-};
-
-/// Word w of an entry counts columns c and c + 2, so that the four bytes that a lane reads at once
-/// are counted in one bank.
-struct ByteCounters : CountersOfBytes<kByteEntryWords> {
-  static __device__ __forceinline__ int column_of_word(const ColumnLayout&, int word, int half) {
-    return word % kWarp * 4 + word % kByteEntryWords / kWarp + 2 * half;
-  }
-};
-
-/// The same of a half table, whose words count neighbouring columns.
-struct HalfByteCounters : CountersOfBytes<kHalfColumns / 2> {
-  static __device__ __forceinline__ int column_of_word(const ColumnLayout&, int word, int half) {
-    return word % (kHalfColumns / 2) * 2 + half;
   }
 };
 

@@ -37,6 +37,9 @@ struct HalfTable {
       addresses[i] = address_of(shared) + 4 * (2 * word + odd);
     }
   }
+  static __device__ __forceinline__ unsigned column_of_word(unsigned word, unsigned half) {
+    return 2 * word + half;
+  }
   __device__ __forceinline__ void add_word(uint32_t bytes, uint32_t address) const {
     const uint32_t second = factor ^ (kFactor << 16 | kFactor);
     add_shared(__dp4a(bytes, factor, address), 1);

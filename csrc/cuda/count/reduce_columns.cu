@@ -1,4 +1,4 @@
-// Sums the tables that the blocks of interleaved.cu and rows.cu leave in the workspace.
+// Sums the tables that the blocks of interleaved.cu leave in the workspace.
 #include "cuda/count/counters.cuh"
 #include "cuda/count/reduce.h"
 #include "cuda/pdl.cuh"
@@ -221,34 +221,6 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_columns_kernel(
   slice.discard(partials);
 }
 
-/// The tables of rows.cu, each of which has rows of one segment.
-Interleaved interleaved_of(const CountPlan& plan) {
-  if (const auto* in = std::get_if<Interleaved>(&plan.layout)) {
-    return *in;
-  }
-  const auto& rows = std::get<WholeRows>(plan.layout);
-  Interleaved in{};
-  static_cast<ColumnLayout&>(in) = rows;
-  in.access = Access::kVec16;
-  in.segment_rows = in.part_rows = rows.rows;
-  in.blocks_of_part = rows.blocks_of_part;
-  return in;
-}
-
-template <class F>
-void with_reduce_words(int words, const F& f) {
-  switch (words) {
-    case kFewReduceWords:
-      return f(std::integral_constant<int, kFewReduceWords>{});
-    case kReduceWords:
-      return f(std::integral_constant<int, kReduceWords>{});
-    case kManyReduceWords:
-      return f(std::integral_constant<int, kManyReduceWords>{});
-    default:
-      no_kernel("of the reduction");
-  }
-}
-
 } // namespace
 
 void reduce_columns(
@@ -257,23 +229,19 @@ void reduce_columns(
     const ByteAxis& axis,
     const uint4* partials,
     const Launch& launch) {
-  const Interleaved in = interleaved_of(plan);
-  const auto slices = static_cast<unsigned>(plan.reduce_blocks) / in.segments();
-  // The reduction starts after the count has ended. It takes longer if it waits on the SMs.
-  const LaunchShape shape{
-      dim3(in.segments(), slices), kReduceThreads, 0, 1, launch.limits.has_clusters()};
+  const auto& in = std::get<Interleaved>(plan.layout);
   const auto reduce = [&](auto layout) {
     with_reduce_words(plan.reduce_words, [&](auto words) {
       start(
           launch, "reduce_columns", reduce_columns_kernel<typename decltype(layout)::type, words()>,
-          shape, in, axis, partials, reinterpret_cast<unsigned long long*>(problem.counts));
+          reduce_shape(plan, in, launch), in, axis, partials,
+          reinterpret_cast<unsigned long long*>(problem.counts));
     });
   };
   visit_element_type(problem.type, [&](auto tag) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);
     if constexpr (kSize == 1) {
-      in.group_columns == kHalfColumns ? reduce(TypeTag<HalfByteCounters>{})
-                                       : reduce(TypeTag<ByteCounters>{});
+      reduce(TypeTag<ByteCounters>{});
     } else if constexpr (kSize == 2) {
       in.log_entry_words < kLogWarp ? reduce(TypeTag<PackedBins>{})
                                     : reduce(TypeTag<PackedColumns>{});

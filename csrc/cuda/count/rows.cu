@@ -38,8 +38,7 @@ struct SummedHalfTable : HalfTable {
     constexpr unsigned kStep = kColumnThreads / kEntryWords; // a thread keeps to one word
     static_assert(kStep % kEntries == 0);
     const unsigned word = threadIdx.x / kEntries % kEntryWords;
-    const int64_t column = first_column_of(in, segment) +
-                           HalfByteCounters::column_of_word(in, static_cast<int>(word), 0);
+    const int64_t column = first_column_of(in, segment) + column_of_word(word, 0);
     if (column >= in.columns) { // and so is the next one, since they are whole vec16s
       return;
     }
@@ -162,6 +161,129 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   }
 }
 
+/// The words that a block of the reduction sums over all tables of a segment.
+template <unsigned kColumns, unsigned kWords>
+struct SummedRows {
+  static constexpr unsigned kEntryWords = kColumns / 2;
+  static constexpr unsigned kEntries = kWords / kEntryWords;
+  static constexpr unsigned kVec16sOfEntry = kEntryWords / 4;
+  static constexpr unsigned kVec16s = kWords / 4;
+  static constexpr unsigned kSplits = kReduceThreads / kVec16s;
+  // An entry has the lower halves of its words first, then the upper ones. The next entry begins
+  // eight banks further on.
+  static constexpr unsigned kEntrySums = kColumns + 8;
+  using Sums = uint32_t[kSplits][kEntries * kEntrySums];
+
+  const WholeRows& in;
+  unsigned table_vec16s;
+  unsigned tables;
+  unsigned first_entry;
+  const uint4* first; // of the first table
+
+  __device__ __forceinline__ SummedRows(const WholeRows& whole_rows, const uint4* partials)
+      : in(whole_rows) {
+    table_vec16s = in.table_words() / 4;
+    tables = in.blocks_of_part;
+    first_entry = blockIdx.y * kEntries;
+    first = partials + size_t{blockIdx.x} * tables * table_vec16s + first_entry * kVec16sOfEntry;
+  }
+
+  /// Sums a part of the tables in a part of the threads. A thread issues all of its loads at once.
+  __device__ __forceinline__ void sum_tables(Sums& sums) const {
+    constexpr unsigned kLoads = reduce_unroll(kWords);
+    const unsigned vec16 = threadIdx.x % kVec16s;
+    const unsigned split = threadIdx.x / kVec16s;
+    const uint4* table = first + split * table_vec16s + vec16;
+    const bool inside = first_entry + vec16 / kVec16sOfEntry < in.table_entries;
+    uint32_t all[4] = {0, 0, 0, 0}, upper[4] = {0, 0, 0, 0};
+    wait_for_previous();
+#pragma unroll 1
+    for (unsigned of = split; of < tables; of += kLoads * kSplits) {
+      uint4 vec16s[kLoads];
+#pragma unroll
+      for (unsigned k = 0; k < kLoads; ++k) {
+        vec16s[k] = inside && of + k * kSplits < tables ? __ldcg(table + k * kSplits * table_vec16s)
+                                                        : make_uint4(0, 0, 0, 0);
+      }
+      table += kLoads * kSplits * table_vec16s;
+#pragma unroll
+      for (unsigned k = 0; k < kLoads; ++k) {
+        const uint32_t words[4] = {vec16s[k].x, vec16s[k].y, vec16s[k].z, vec16s[k].w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          all[i] += words[i];
+          upper[i] += words[i] >> 16;
+        }
+      }
+    }
+    // Sums are modulo 2^32. The sum of the lower halves is less.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      all[i] -= upper[i] << 16;
+    }
+    uint32_t* sum = &sums[split][vec16 / kVec16sOfEntry * kEntrySums + vec16 % kVec16sOfEntry * 4];
+    *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
+    *reinterpret_cast<uint4*>(sum + kEntryWords) =
+        make_uint4(upper[0], upper[1], upper[2], upper[3]);
+  }
+
+  __device__ __forceinline__ static unsigned column_of_sum(unsigned index) {
+    return kColumns == kHalfColumns
+               ? HalfTable::column_of_word(index % kEntryWords, index / kEntryWords)
+               : index % kWarp * 4 + index / kWarp;
+  }
+  /// Neighbours write neighbouring bins of a channel, four of them a whole sector.
+  __device__ __forceinline__ void put_counts(
+      const Sums& sums, unsigned long long* __restrict__ counts) const {
+    constexpr unsigned kTogether = kEntries < 4 ? kEntries : 4;
+    constexpr int kUnrolledSums =
+        kWords == kManyReduceWords ? kEntries * kColumns / kReduceThreads : 1;
+    const Segment segment = segment_at(in, blockIdx.x);
+#pragma unroll kUnrolledSums
+    for (unsigned i = threadIdx.x; i < kEntries * kColumns; i += kReduceThreads) {
+      const unsigned entry = i / (kTogether * kColumns) * kTogether + i % kTogether;
+      const unsigned index = i / kTogether % kColumns;
+      uint32_t count = 0;
+#pragma unroll
+      for (unsigned s = 0; s < kSplits; ++s) {
+        count += sums[s][entry * kEntrySums + index];
+      }
+      const int64_t column = first_column_of(in, segment) + column_of_sum(index);
+      if (column < in.columns && first_entry + entry < in.table_entries) {
+        counts[in.counter(segment.batch, column, first_entry + entry)] = count;
+      }
+    }
+  }
+
+  /// Nobody reads the tables again, so the cache need not write them to memory.
+  __device__ __forceinline__ void discard_tables() const {
+    constexpr unsigned kLines = kVec16s * kVec16Bytes / kLineBytes;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < tables * kLines; i += kReduceThreads) {
+      const unsigned vec16s = i % kLines * (kLineBytes / kVec16Bytes);
+      if (first_entry + vec16s / kVec16sOfEntry < in.table_entries) {
+        discard_line(first + i / kLines * table_vec16s + vec16s);
+      }
+    }
+  }
+};
+
+/// Sums kWords words of a segment's tables, and transposes [entry][column] into [channel][bin].
+template <unsigned kColumns, unsigned kWords>
+__global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
+    const __grid_constant__ WholeRows in,
+    const uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  using Summed = SummedRows<kColumns, kWords>;
+  using Sums = typename Summed::Sums;
+  __shared__ __align__(16) Sums sums;
+  const Summed summed(in, partials);
+  summed.sum_tables(sums);
+  __syncthreads();
+  summed.put_counts(sums, counts);
+  summed.discard_tables();
+}
+
 } // namespace
 
 void count_rows(
@@ -179,7 +301,12 @@ void count_rows(
             prepared.starts_early},
         in, axis, prepared.partials, counts);
     if (plan.reduce_blocks > 0) {
-      reduce_columns(plan, problem, axis, prepared.partials, launch);
+      with_reduce_words(plan.reduce_words, [&](auto words) {
+        start(
+            launch, "reduce_rows", reduce_rows_kernel<kColumns, words()>,
+            reduce_shape(plan, in, launch), in, static_cast<const uint4*>(prepared.partials),
+            counts);
+      });
     }
   };
   switch (in.group_columns) {

@@ -158,7 +158,8 @@ PlanFacts facts_of(const CountPlan& plan, const Problem& problem) {
   }
   facts.steps.push_back(of_layout.kernel);
   if (plan.reduce_blocks > 0) {
-    facts.steps.emplace_back("reduce_columns");
+    const bool of_rows = std::holds_alternative<WholeRows>(plan.layout);
+    facts.steps.emplace_back(of_rows ? "reduce_rows" : "reduce_columns");
   }
   facts.groups = {
       {"layout", of_layout.layout},
