@@ -387,8 +387,7 @@ void select(const Selection& selection, Allocator& allocate) {
     if constexpr (sizeof(Key) == 1) {
       return select_bytes(selection, reader, axis_of_byte_keys<T>(), allocate);
     } else {
-      const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
-      if (rows * int64_t{sizeof(T)} <= copied) {
+      if (rows * int64_t{sizeof(T)} <= copied_bytes(sizeof(T), selection.num_q)) {
         select_copied<Key>(selection, reader, allocate);
       } else {
         select_counted<Key>(selection, reader, allocate);
