@@ -222,6 +222,11 @@ def test_layouts_of_bytes(dtype: torch.dtype) -> None:
     assert plan_of((100, 1 << 16), 10, dim=0, dtype=dtype).layout == "tiles"
 
 
+def test_few_rows_have_no_tables_of_columns() -> None:
+    for rows, layout in ((31, "tiles"), (32, "stripes")):
+        assert plan_of((rows, 5000), dim=0, bounds=(0, 1)).layout == layout
+
+
 def test_views() -> None:
     wide = meta(1 << 16, 66)
     assert of_view(wide[:, :64], 0) == "columns"

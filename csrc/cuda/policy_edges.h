@@ -54,7 +54,9 @@ constexpr int64_t kMinRowsOfColumns = 32;
 constexpr int kFewestThreadsOfStripes = 96;
 // Threads are fewer until each loads at least so many words.
 constexpr int64_t kEnoughLoadsOfStripes = 8;
-// What setting a block out takes besides its table.
+// Shared memory that these kernels declare themselves, and what setting a block out takes besides its
+// table.
+constexpr int64_t kDeclaredBytesOfStripes = 4096;
 constexpr int64_t kSetupOfStripes = 64 << 10;
 // Clearing and summing a table takes as long as reading so many times its bytes; adding it to counts
 // that others add to takes so many times more.

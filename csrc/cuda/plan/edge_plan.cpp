@@ -116,7 +116,7 @@ std::optional<EdgePlan> plan_stripes(
     return std::nullopt;
   }
   const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
-                       kReservedBytes - kDeclaredBytes - bytes_of_bins;
+                       kReservedBytes - kDeclaredBytesOfStripes - bytes_of_bins;
   const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
   const bool has_few_rows = problem.num_rows() < kRowsPerSlotOfLanes * (bins + 3);
   const unsigned log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
@@ -131,7 +131,7 @@ std::optional<EdgePlan> plan_stripes(
   plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
   plan.threads = kMostThreadsOfStripes;
   const int64_t blocks_of_sm =
-      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kDeclaredBytes);
+      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kDeclaredBytesOfStripes);
   while (plan.threads > kFewestThreadsOfStripes &&
          blocks_of_sm * plan.threads >= 2 * kStripesOfSm * kMostThreadsOfStripes &&
          in.share * in.places() << in.log_words < kEnoughLoadsOfStripes * plan.threads) {

@@ -159,13 +159,9 @@ int64_t cost_of(const ExtremesPlan& plan, const Problem& problem, const DeviceLi
 } // namespace
 
 ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
-  ExtremesPlan plan = plan_teams(problem, limits);
   const auto columns = plan_columns(problem, limits);
-  // What strides cost is known roughly, so they must cost much less.
-  if (columns && kClearly[0] * cost_of(plan, problem, limits) >
-                     kClearly[1] * cost_of(*columns, problem, limits)) {
-    plan = *columns;
-  }
+  const ExtremesPlan teams = plan_teams(problem, limits);
+  ExtremesPlan plan = columns ? *columns : teams;
   const ExtremesPlan of_short = plan_short(problem);
   if (cost_of(of_short, problem, limits) < cost_of(plan, problem, limits)) {
     return of_short;
@@ -173,8 +169,12 @@ ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   if (plan.layout != ExtremesLayout::kVec16s && bytes_of_type(problem.type) == 1 &&
       problem.num_channels() <= kMostChannelsToCount) {
     plan.layout = ExtremesLayout::kCounted;
+    return plan;
   }
-  return plan;
+  // What strides cost is known roughly, so they must cost much less.
+  const bool is_clear =
+      kClearly[0] * cost_of(teams, problem, limits) < kClearly[1] * cost_of(plan, problem, limits);
+  return is_clear ? teams : plan;
 }
 
 } // namespace histo::cuda

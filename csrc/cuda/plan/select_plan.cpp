@@ -84,7 +84,7 @@ std::optional<SelectPlan> plan_staged(const SelectRequest& request) {
   const int64_t of_team = in->vec16s() * kVec16Bytes +
                           plan.slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
   plan.shared_bytes = teams * of_team;
-  if (plan.shared_bytes + kDeclaredBytes > limits.shared_per_block) {
+  if (plan.shared_bytes + kDeclaredBytesOfSelect > limits.shared_per_block) {
     return std::nullopt;
   }
   plan.staged = {
@@ -130,7 +130,7 @@ std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
   // A slot of a column has counters and a prefix; the first digit has a counter more.
   const int64_t slot_bytes =
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
-  const int64_t free = limits.shared_per_block - kDeclaredBytes - columns * kCounterBytes;
+  const int64_t free = limits.shared_per_block - kDeclaredBytesOfSelect - columns * kCounterBytes;
   const int64_t fitting = std::min<int64_t>(free / slot_bytes, kMostSlotsOfColumn);
   std::optional<SelectPlan> plan = plan_slots(request, kBitsOfColumnDigit, fitting);
   if (!plan) {
@@ -232,8 +232,8 @@ std::optional<SelectPlan> plan_spans(const SelectRequest& request) {
   const unsigned bits = keeps ? kBitsOfColumnDigit : kBitsOfDigit;
   const int64_t kept = keeps ? kept_bytes(request, cluster) : 0;
   // Two blocks of a multiprocessor at least: one counts while the other selects.
-  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytes - kReservedBytes;
-  const int64_t room = std::min(half, limits.shared_per_block - kDeclaredBytes) - kept;
+  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytesOfSelect - kReservedBytes;
+  const int64_t room = std::min(half, limits.shared_per_block - kDeclaredBytesOfSelect) - kept;
   const int64_t tables = cluster > 1 ? 2 : 1; // and its sums over the cluster
   const Digits digits = request.digits(bits);
   const unsigned of_first = digits.at(0).counters(), of_slot = digits.at(1).counters();
@@ -273,7 +273,7 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
 
 /// All blocks read each channel.
 SelectPlan plan_streams(const SelectRequest& request) {
-  SelectPlan plan = plan_table(request, request.limits.shared_per_block - kDeclaredBytes);
+  SelectPlan plan = plan_table(request, request.limits.shared_per_block - kDeclaredBytesOfSelect);
   plan.layout = SelectLayout::kStreams;
   plan.threads = threads_of_select_streams(request.element_bytes);
   plan.blocks = request.channels * plan.streams.chunks;
@@ -316,8 +316,9 @@ std::optional<SelectPlan> plan_whole(const SelectRequest& request) {
     return std::nullopt;
   }
   // Two blocks of a multiprocessor: one counts while the other selects.
-  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytes - kReservedBytes;
-  SelectPlan plan = plan_table(request, std::min(half, limits.shared_per_block - kDeclaredBytes));
+  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytesOfSelect - kReservedBytes;
+  SelectPlan plan =
+      plan_table(request, std::min(half, limits.shared_per_block - kDeclaredBytesOfSelect));
   plan.layout = SelectLayout::kWhole;
   plan.threads = kThreadsOfWhole;
   plan.blocks = channels;

@@ -53,7 +53,7 @@ std::optional<SelectPlan> plan_stripes(const SelectRequest& request) {
   }
   const int64_t q = std::min<int64_t>(request.num_q, kMaxTargets / kTargetsOfQ);
   const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
-  const int64_t shared = limits.shared_per_block - kDeclaredBytes;
+  const int64_t shared = limits.shared_per_block - kDeclaredBytesOfSelect;
   const int64_t of_digits = kLineBytes << kBitsOfColumnDigit; // a word each
   const int64_t beside =
       of_targets + 3 * width * kCounterBytes + (element_bytes == 2 ? of_digits : 0);
