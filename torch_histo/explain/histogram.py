@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,6 +14,7 @@ from .._arguments import (
     all_but_channel,
     edges_or_number,
     is_plain,
+    kept_sizes,
     name_of,
     reduced_dimensions,
     tensor_or_shape,
@@ -137,7 +139,7 @@ def explain_histogram(
         nested["weight"] = _facts_of_weight(tensor, edges, weight, density, options, gpu)
         memory["bytes_moved"] += nested["weight"].bytes_read
     lie = edges_lie(edges) if source == "given" else "evenly"
-    channels = memory["bytes_of_counts"] // (8 * (num_bins + 3 * flow))
+    channels = math.prod(kept_sizes(shape, dims))
     by = layout.pop("bins_by", "").split(" or ")  # between edges that lie evenly, and others
     if by[0] and not of_bins.get("computes_edges"):
         how = "" if not lie else by[0] if lie == "evenly" else by[-1]
