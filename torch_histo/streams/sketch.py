@@ -163,8 +163,10 @@ class QuantileSketch(Stream):
         """Whether an operator has added the counts and the extremes."""
         state = self.hist, self.min_key, self.max_key
         if is_compiling():
-            # An exported program holds public operators alone.
-            if torch.compiler.is_exporting() or not all(part.is_contiguous() for part in state):
+            # An exported program holds public operators alone. (In PyTorch 2.11, is_exporting() is
+            # True for torch.compile, too.)
+            exports: bool = torch.compiler._is_exporting_flag
+            if exports or not all(part.is_contiguous() for part in state):
                 return False
             sketch_add(*state, x.detach(), self.bits, *self.exponents, self._checked_dim(x, dim))
             return True
