@@ -210,7 +210,7 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
 
 
 def kept_sizes(sizes: Sequence[int], dim: Sequence[int] | None) -> list[int]:
-    """Those of the dimensions that the counts have, too."""
+    """The sizes of the dimensions that the counts keep."""
     return [sizes[d] for d in kept_dimensions(len(sizes), dim or ())]
 
 

@@ -111,7 +111,7 @@ def joint_index(inputs: Any, edges: Any, dim: Sequence[int] | None, flow: bool) 
 
 
 def _ways(inputs: Sequence[Any], edges: Sequence[Any], dim: Sequence[int] | None) -> Ways:
-    """Those of counts. All inputs have the same sizes, and the same shards."""
+    """The ways to shard a count. All inputs have the same sizes, and the same shards."""
     ndim = inputs[0].ndim
     kept = kept_dimensions(ndim, dim or ())
     ways: Ways = [([Replicate()], [Replicate()] * (len(inputs) + len(edges)))]

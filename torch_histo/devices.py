@@ -61,8 +61,8 @@ DEVICES = (
 
 
 def target(input: Tensor, device: str | torch.device | Device | None) -> tuple[Device | None, bool]:
-    """The limits of a GPU, or None for the CPU; and whether these are assumed, because nobody
-    named a device, and the input is on none."""
+    """The limits of a GPU, or None for the CPU; and whether they are assumed: no device was given,
+    and a meta tensor is on none."""
     if device is not None or not input.is_meta:
         device = input.device if device is None else device
         return None if str(device) == "cpu" else limits_of(device), False

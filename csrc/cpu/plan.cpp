@@ -201,7 +201,7 @@ CpuPlan plan_of(const Problem& problem) {
   CpuPlan plan{};
   plan.way = Way::kDirect;
   plan.strip = input.interleaved ? std::min(input.channels.size, input.line) : 1;
-  // With fewer rows than indices tables take longer to clear and to reduce than to count in.
+  // With few rows, clearing and reducing tables takes longer than counting in them.
   if (input.num_rows < std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }

@@ -164,16 +164,18 @@ constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
 constexpr int64_t kMaxSortedRows = 128;          // shown by float32 [4096, 100] over (1) median
 constexpr int64_t kMaxSortedRowsOfMany = 320;    // shown by float16 [32, 197, 768] over (1) median
 constexpr int64_t kMaxSortedRowsOfSeveral = 640; // shown by float32 [64, 577, 64] over (1) summary
-/// Channels of at most these many bytes are copied: with few quantiles, and with many. Of two-byte
-/// types, more values are counted sooner.
+/// Channels of at most these many bytes are copied: with few quantiles, and with many. Channels of
+/// two-byte types are copied up to kCopiedBytesOfTwo, unless threads share them: counting more values
+/// is faster.
 constexpr int64_t kCopiedBytes = 512 << 10; // shown by float32 [64, 2^16] over (1) median
 constexpr int64_t kCopiedBytesOfMany = 8 << 20;
 constexpr int64_t kCopiedBytesOfTwo = 96 << 10; // bfloat16 [8, 256, 1024] over (1, 2) median
 constexpr int64_t kManyQuantiles = 64;
-constexpr int64_t copied_bytes(size_t key_bytes, int64_t num_q) {
-  return key_bytes == 2           ? kCopiedBytesOfTwo
-         : num_q < kManyQuantiles ? kCopiedBytes
-                                  : kCopiedBytesOfMany;
+constexpr int64_t copied_bytes(size_t key_bytes, int64_t num_q, bool threads_share) {
+  if (key_bytes == 2) {
+    return threads_share ? kCopiedBytes : kCopiedBytesOfTwo;
+  }
+  return num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
 }
 /// Keys of larger channels are copied once they fit here.
 constexpr int64_t kGatheredBytes = 16 << 20; // float64 [2^23] nine quantiles, uniform, Zen 4

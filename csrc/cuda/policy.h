@@ -23,7 +23,7 @@ constexpr int64_t kWarpBytes = 32 * kVec16Bytes; // of a warp
 constexpr int64_t kSectorBytes = 32;
 constexpr int64_t kBanks = 32;
 constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a block
-constexpr int64_t kDeclaredBytes = 2048; // the same, by most kernels
+constexpr int64_t kDeclaredBytes = 2048; // of static shared memory, at most, in most kernels
 // Bytes that L2 fetches for a block while the block finds the bins between edges.
 // Case: float32 [64, 3, 1176, 1176] over (2, 3) in (0, 1).
 constexpr int64_t kFetchedAhead = 128 << 10;

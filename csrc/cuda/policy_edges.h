@@ -54,8 +54,8 @@ constexpr int64_t kMinRowsOfColumns = 32;
 constexpr int kFewestThreadsOfStripes = 96;
 // Threads are fewer until each loads at least so many words.
 constexpr int64_t kEnoughLoadsOfStripes = 8;
-// Shared memory that these kernels declare themselves, and what setting a block out takes besides its
-// table.
+// Their static shared memory, at most. Setting up a block costs as much as reading kSetupOfStripes
+// bytes, besides its table.
 constexpr int64_t kDeclaredBytesOfStripes = 4096;
 constexpr int64_t kSetupOfStripes = 64 << 10;
 // Clearing and summing a table takes as long as reading so many times its bytes; adding it to counts

@@ -9,7 +9,7 @@ namespace histo::cuda {
 
 // A warp can sort so many rows. Shown by: float32 [4096, 100] over (1) median
 constexpr int64_t kMostRowsOfSort = 1024;
-// Shared memory that these kernels declare themselves.
+// Static shared memory of these kernels, at most.
 constexpr int64_t kDeclaredBytesOfSelect = 4096;
 // A team that keeps a channel counts the digits of so many groups of so many values.
 constexpr int64_t kMostStagedGroups = 2;

@@ -37,7 +37,8 @@ constexpr unsigned kFewestLogCopiesOfShort = 1;
 constexpr unsigned kMostWordsToWrite = 16; // of a slot: a thread makes its digits
 // Columns have tables if a warp's rows are at least so many for each slot.
 constexpr int64_t kFewestRowsOfColumns = 4;
-// Fewer elements have no tables of columns: these take as long to clear and to add as reading so many.
+// Fewer elements have no tables of columns: to clear and to add these takes longer than to read so
+// many.
 // Case: bfloat16 [32, 7938, 5] over (0, 1) with float32 weights.
 constexpr int64_t kFewestElementsOfColumns = 5 << 18;
 

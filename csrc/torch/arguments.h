@@ -88,6 +88,14 @@ Checked check_values(
 /// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
 Checked check_numbers(std::string_view op, const Description& input, const Dims& dim);
 void check_edges(std::string_view op, const Description& input, const Description& edges);
+/// Throws unless `given`, an argument, is on the device of `other`, which errors call `of`.
+void check_device(
+    std::string_view op,
+    std::string_view argument,
+    const Description& given,
+    const Description& other,
+    std::string_view remedy = "",
+    std::string_view of = "input");
 /// Weights of the elements of the input, but for their sizes.
 void check_weight(std::string_view op, const Description& input, const Description& weight);
 /// Digits of sums, whose last dimension has the size `size`.

@@ -94,20 +94,23 @@ void check_input(std::string_view op, std::string_view argument, const Descripti
   }
 }
 
-/// Throws unless an argument is on the device of another one, `of`.
+} // namespace
+
 void check_device(
     std::string_view op,
     std::string_view argument,
     const Description& given,
     const Description& other,
-    std::string_view remedy = "",
-    std::string_view of = "input") {
+    std::string_view remedy,
+    std::string_view of) {
   if (given.device != other.device) {
     fail(join(
         op, ": ", argument, " must be on the device of ", of, ", ", other.device, ", got ",
         given.device, remedy));
   }
 }
+
+namespace {
 
 /// Checks what the study kernels take. A CPU tensor never meets them: there every
 /// variant but `sequential` is the one CPU engine.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "core/joint.h"
@@ -26,14 +25,14 @@ std::vector<UniformEdges> prepare_edges_of_axes(
     const std::vector<int64_t>& num_bins,
     const std::vector<double>& ranges);
 
-/// The joint bins of more than `most_axes` coordinates are written at once: they are the first
-/// coordinate of the call.
 JointCall prepare_joint_histogram(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
     const Dims& dim,
     bool flow,
     const WriteJointIndex& write);
+/// The joint bins of more than `most_axes` coordinates are written at once: they are the first
+/// coordinate of the call.
 JointCall prepare_weighted_joint_histogram(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,

@@ -10,7 +10,7 @@
 
 namespace histo {
 
-// What results are for, if memory for them is short.
+// The ends of error messages of allocate(): what the memory was for, and the remedy.
 constexpr std::string_view kUseOfCounts =
     "the counts: pass fewer bins, or fewer channels at a time";
 constexpr std::string_view kUseOfDigits =

@@ -67,11 +67,7 @@ void check_lists(
 void check_beside_first(std::string_view op, const std::vector<Tensor>& inputs, size_t d) {
   const Description first = describe(inputs[0]), own = describe(inputs[d]);
   const std::string name = join("inputs[", std::to_string(d), "]");
-  if (own.device != first.device) {
-    fail(join(
-        op, ": ", name, " must be on the device of inputs[0], ", first.device, ", got ",
-        own.device));
-  }
+  check_device(op, name, own, first, "", "inputs[0]");
   check_same_gpu(op, name, inputs[d], inputs[0]);
   if (sizes_of(inputs[d]) != sizes_of(inputs[0])) {
     fail(join(
@@ -158,7 +154,7 @@ JointCall prepare_index(const Coordinates& coordinates) {
 }
 
 /// Writes joint bins until there are at most `most` coordinates. With 0, they are joint bins alone.
-void fold(Coordinates& coordinates, size_t most, const WriteJointIndex& write) {
+void merge_coordinates(Coordinates& coordinates, size_t most, const WriteJointIndex& write) {
   std::vector<Coordinate>& all = coordinates.all;
   while (all.size() > std::max<size_t>(most, 1) || (most == 0 && !all.front().axis.is_index)) {
     const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), kMostAxes));
@@ -212,7 +208,7 @@ JointCall prepare_joint_histogram(
   // The counts come first: memory may be too small for the joint bins of elements.
   const Tensor counts =
       allocate(inputs[0], result_sizes(coordinates), ScalarType::Long, kUseOfCounts);
-  fold(coordinates, kMostAxes, write);
+  merge_coordinates(coordinates, kMostAxes, write);
   return prepare_axes(coordinates, values_of(coordinates), counts);
 }
 
@@ -231,7 +227,7 @@ JointCall prepare_weighted_joint_histogram(
   std::vector<int64_t> sizes = result_sizes(coordinates);
   sizes.push_back(size);
   const Tensor digits = allocate(inputs[0], sizes, ScalarType::Long, kUseOfDigits);
-  fold(coordinates, most_axes, write);
+  merge_coordinates(coordinates, most_axes, write);
   std::vector<Tensor> tensors = values_of(coordinates);
   tensors.push_back(weight);
   JointCall call = prepare_axes(coordinates, std::move(tensors), digits);
@@ -246,7 +242,7 @@ JointCall prepare_joint_index(
     bool flow,
     const WriteJointIndex& write) {
   Coordinates coordinates = check_joint(kJointIndex, inputs, edges, dim, flow);
-  fold(coordinates, kMostAxes, write);
+  merge_coordinates(coordinates, kMostAxes, write);
   return prepare_index(coordinates);
 }
 

@@ -64,8 +64,8 @@ Problem sizes_of_sums(
   return problem;
 }
 
-/// The same with rounded sums. Integers need no digits beside them, nor do sums between edges that a
-/// kernel rounds. `edges` have no address; values have none.
+/// The same with rounded sums. Integers need no digits beside them, nor do sums between edges that
+/// a kernel rounds. `edges` have no address; values have no edges.
 SumsCall prepare_rounded(
     const Tensor& input,
     const Tensor& weight,

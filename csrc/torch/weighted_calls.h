@@ -20,7 +20,7 @@ EdgesCall prepare_weighted_histogram(
 EdgesCall prepare_weighted_channel_histogram(
     const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim);
 
-/// A checked call of _sums, which has edges or the number of values. The result has the digits of sums.
+/// A checked call of _sums, which has edges or the number of values. The result has the digits.
 struct SumsCall : EdgesCall {
   Tensor sums; // not initialized
 
@@ -32,8 +32,8 @@ struct SumsCall : EdgesCall {
 /// Whether a kernel rounds sums between edges itself, so that no digits are in memory. The problem
 /// has only types and sizes, and the edges have no address.
 using RoundsInKernel = std::function<bool(const Problem&, const Edges&)>;
-/// It fails if several channels have more than `most_bytes` bytes of digits together, and need
-/// them.
+/// Throws if the call needs digits in memory, has several channels, and these take more than
+/// `most_bytes` bytes.
 SumsCall prepare_sums(
     const Tensor& input,
     const Tensor& weight,

@@ -70,7 +70,7 @@ class Plottable:
         raise NotImplementedError
 
     def _sizes(self) -> Sequence[int]:
-        """Those of the channels."""
+        """The sizes of the channel dimensions."""
         return self.hist.shape[:-1]
 
     def _get_name(self) -> str:

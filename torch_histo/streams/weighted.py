@@ -244,7 +244,8 @@ def held_weight(name: str, dtype: torch.dtype, x: Tensor, weight: Any) -> Tensor
 
 
 def shown_sums(digits: Tensor, axes: int, flow: bool) -> npt.NDArray[np.float64]:
-    """The sums of so many axes on the host. With `flow` those outside, too: NaN is overflow."""
+    """The sums as a NumPy array, whose last `axes` dimensions are bins. With `flow` those outside,
+    too: NaN is overflow."""
     for d in range(digits.dim() - 1 - axes, digits.dim() - 1):
         size = digits.shape[d]
         if flow:

@@ -10,7 +10,7 @@
 
 namespace histo::cpu {
 
-/// Whether channels lie side by side: closer to each other than their rows do.
+/// Whether channels lie side by side: the stride between them is less than that between rows.
 inline bool are_side_by_side(const Extent& channels, const Extent& rows) {
   return channels.size > 1 && channels.stride < rows.stride;
 }

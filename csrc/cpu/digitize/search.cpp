@@ -106,7 +106,7 @@ struct One {
   }
 };
 
-/// Whether there are vectors for a search of floats: there are no buckets over the bits of doubles.
+/// Whether the loops over vectors take a search. They have no buckets over the bits of doubles.
 template <class Search>
 [[maybe_unused]] bool has_vectors(const Search&) {
   return true;

@@ -102,8 +102,9 @@ constexpr bool is_searched_stride(int64_t stride) {
   return stride == 1 || (std::is_same_v<T, ComparedAs<T>> && stride >= 2 && stride <= 4);
 }
 
-/// Finds the slots of values, with the chosen instruction set. Search is one of the four above. T is
-/// float, double, Float16 or BFloat16, or int64_t or uint64_t if bins have edges of their own.
+/// Finds the slots of values, with the chosen instruction set. Search is one of
+/// the four above. T is a float type, or int64_t or uint64_t if bins have edges of their own. Out is
+/// the unsigned type of a slot.
 template <class Search, class T, class Out>
 void search(const Search& of, const SlotRule& rule, const Searched<T>& values, Out* slots);
 

@@ -387,11 +387,12 @@ void select(const Selection& selection, Allocator& allocate) {
     if constexpr (sizeof(Key) == 1) {
       return select_bytes(selection, reader, axis_of_byte_keys<T>(), allocate);
     } else {
-      if (rows * int64_t{sizeof(T)} <= copied_bytes(sizeof(T), selection.num_q)) {
-        select_copied<Key>(selection, reader, allocate);
-      } else {
-        select_counted<Key>(selection, reader, allocate);
-      }
+      // Threads share copied channels, but count one after another.
+      const int64_t threads = num_threads();
+      const bool shares = threads > 2 && selection.problem.num_channels() >= threads;
+      const int64_t copied = copied_bytes(sizeof(T), selection.num_q, shares);
+      rows* int64_t{sizeof(T)} <= copied ? select_copied<Key>(selection, reader, allocate)
+                                         : select_counted<Key>(selection, reader, allocate);
     }
   });
 }

@@ -198,7 +198,8 @@ void sum_repeated(const Problem& problem, Allocator& allocate, const Count& coun
   put_products(problem, counted.counts);
 }
 
-/// count(problem) counts the input; slots() are those of its elements.
+/// If each channel has one weight, count(problem) counts the input, and the counts are multiplied. If
+/// not, weights are added by the slots of slots().
 template <class Count, class SlotsOf>
 void sum_or_count(
     const Problem& problem, Allocator& allocate, const Count& count, const SlotsOf& slots) {

@@ -1,9 +1,8 @@
-// Results with an element beside each element of the input: what its slot tells.
+// Results of the input's sizes: each element is a function of the slot of the input's element.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "cpu/count/strips.h"

@@ -75,7 +75,7 @@ struct ChannelColumns {
   int64_t blocks() const {
     return batches * stripes * chunks;
   }
-  /// A block without rows counts what is left.
+  /// Sets the rows of a block. If there are no whole rows, one block counts the elements left.
   void set_share(int64_t rows_of_block) {
     share = std::max<int64_t>(rows_of_block, 1);
     chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(rows, share), 1));

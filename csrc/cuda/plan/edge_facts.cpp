@@ -43,7 +43,7 @@ PlanFacts facts_of_bytes(const Problem& problem, const DeviceLimits& limits) {
   return facts;
 }
 
-/// What the facts of layouts depend on, too.
+/// The call that a plan is for: facts of layouts depend on it.
 struct Counted {
   const Problem& problem;
   const Edges& edges;

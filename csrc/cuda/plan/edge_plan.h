@@ -2,6 +2,8 @@
 // limits of the device alone.
 #pragma once
 
+#include <variant>
+
 #include "core/edges.h"
 #include "cuda/plan/channels.h"
 #include "cuda/plan/layouts.h"

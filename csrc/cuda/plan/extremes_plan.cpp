@@ -171,7 +171,7 @@ ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
     plan.layout = ExtremesLayout::kCounted;
     return plan;
   }
-  // What strides cost is known roughly, so they must cost much less.
+  // The cost of strided reading is a rough estimate, so it must be much lower.
   const bool is_clear =
       kClearly[0] * cost_of(teams, problem, limits) < kClearly[1] * cost_of(plan, problem, limits);
   return is_clear ? teams : plan;

@@ -18,12 +18,12 @@ struct GatherShape {
   }
 };
 
-/// A copy with room for all channels.
+/// The shape of a copy of all channels.
 GatherShape gather_shape_of(const Problem& problem);
 
-/// The same, if the channels are copied before all else: they lie side by side with gaps between them,
-/// so no layout can load whole words. Small inputs stay in L2, so a copy gains nothing; large ones would
-/// need too much memory.
+/// The same, if the channels are copied before all else: they lie side by side with gaps between
+/// them, so no layout can load whole words. Small inputs stay in L2, so a copy gains nothing; large
+/// ones would need too much memory.
 std::optional<GatherShape> plan_copy(const Problem& problem);
 
 /// The same problem, of the copy.

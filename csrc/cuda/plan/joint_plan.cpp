@@ -166,7 +166,7 @@ int64_t table_bytes(const JointCells& cells, JointStorage storage) {
   return cells.words(storage) * kCounterBytes;
 }
 
-/// Where cells are counted, if a block has `room` bytes for them.
+/// The storage of the joint table of a block that has `room` bytes. None if nothing fits.
 std::optional<JointStorage> storage_of(
     const Problem& problem, const JointCells& cells, int64_t room) {
   const bool is_dense = problem.num_rows() * kMostCellsOfRow >= cells.size();

@@ -19,7 +19,7 @@ struct DeviceLimits {
   int sm_count;
   int64_t shared_per_block; // bytes that one block can have
   int64_t shared_per_sm;
-  int capability; // 10 * major + minor, of the device or of the code, whichever is less
+  int capability; // 10 * major + minor, of the device or of the code, whichever is lower
 
   /// Whether there are thread block clusters, and launches that overlap the one before.
   bool has_clusters() const {

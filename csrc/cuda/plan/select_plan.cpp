@@ -104,8 +104,8 @@ SelectPlan plan_patterns(const SelectRequest& request) {
   return plan;
 }
 
-/// A plan of digits of `bits` with its targets, its slots, and its counters in memory, if a table has
-/// room for `slots`. Each target may have a slot of its own. None if that is too little.
+/// A plan that counts digits of `bits` bits, in a table with room for `slots`. Each target may have a
+/// slot of its own. None if that is too little.
 std::optional<SelectPlan> plan_slots(const SelectRequest& request, unsigned bits, int64_t slots) {
   SelectPlan plan = request.plan();
   plan.digits = request.digits(bits);
@@ -155,7 +155,7 @@ unsigned bits_of_digit(const SelectRequest& request) {
   return request.element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit;
 }
 
-/// Rows of a channel as they lie, and a table as large as `shared` bytes.
+/// A plan that reads the rows of a channel in their order, with a table of `shared` bytes.
 SelectPlan plan_table(const SelectRequest& request, int64_t shared) {
   const unsigned bits = bits_of_digit(request);
   std::optional<SelectPlan> plan = plan_slots(request, bits, shared / kCounterBytes >> bits);
@@ -295,7 +295,7 @@ std::optional<SelectPlan> plan_streams_of_spans(const SelectRequest& request) {
   return plan;
 }
 
-/// The same for one q of long channels.
+/// All blocks read each channel, for one q of long channels: a sample narrows the search.
 SelectPlan plan_sampled(const SelectRequest& request) {
   SelectPlan plan = plan_streams(request);
   plan.layout = SelectLayout::kSampled;

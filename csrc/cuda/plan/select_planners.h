@@ -25,7 +25,7 @@ struct SelectRequest {
   Digits digits(unsigned bits) const {
     return {static_cast<unsigned>(8 * element_bytes), bits};
   }
-  /// What all layouts have.
+  /// A plan with the fields that all layouts share.
   SelectPlan plan() const {
     SelectPlan plan{};
     plan.values_of_q = values_of_q;
@@ -34,8 +34,8 @@ struct SelectRequest {
   }
 };
 
-/// Long channels side by side, whose values near a quantile are listed. Two-byte types have only two
-/// digits, which are counted sooner.
+/// Long channels side by side, whose values near a quantile are listed. Two-byte types
+/// have only two digits: counting them is faster.
 std::optional<SelectPlan> plan_listed(const SelectRequest& request);
 
 /// Channels side by side whose digits are all counted in one kernel. None if a block has too little

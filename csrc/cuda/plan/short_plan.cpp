@@ -17,7 +17,8 @@ int64_t table_bytes(int64_t bins) {
   return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
 }
 
-/// The plan with its shared memory, `fixed` bytes and those of teams, and its blocks.
+/// Sets the shared memory, `fixed` bytes and that of all teams, and the blocks. None if it does not
+/// fit.
 std::optional<ShortPlan> with_grid(ShortPlan plan, int64_t fixed, const DeviceLimits& limits) {
   plan.shared_bytes = fixed + plan.teams() * plan.in.team_bytes;
   if (plan.shared_bytes + kReservedBytes > limits.shared_per_block) {

@@ -1,6 +1,8 @@
 // How a GPU adds to a quantile sketch: the plan, made on the host.
 #pragma once
 
+#include <variant>
+
 #include "core/sketch.h"
 #include "cuda/plan/channels.h"
 #include "cuda/plan/layouts.h"

@@ -12,7 +12,7 @@ SummaryPlan plan_columns(const Problem& problem, const DeviceLimits& limits) {
   ChannelColumns in = columns_of(
       problem, bytes_of_word(element_bytes), kLogWordsOfSummary, kSetupOfSummaryColumns, limits);
   const int64_t width = in.width(static_cast<unsigned>(element_bytes));
-  // That a block adds to a channel for each row of its share.
+  // A block adds so many elements to a channel for each row that it reads.
   const int64_t rows_of_channel = in.places() * ceil_div(width, in.channels);
   in.set_share(std::min(in.share, kMostRowsOfSummaryBlock / rows_of_channel));
   set_steps(in, threads_of_summary_columns(element_bytes));

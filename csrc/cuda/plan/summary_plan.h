@@ -2,6 +2,8 @@
 // device alone.
 #pragma once
 
+#include <variant>
+
 #include "cuda/plan/channels.h"
 #include "cuda/plan/vec16s.h"
 #include "cuda/policy_select.h"

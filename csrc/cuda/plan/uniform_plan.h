@@ -2,6 +2,8 @@
 // tells.
 #pragma once
 
+#include <variant>
+
 #include "cuda/plan/edge_plan.h"
 #include "cuda/plan/extremes_plan.h"
 #include "cuda/plan/short_plan.h"

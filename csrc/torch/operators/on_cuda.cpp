@@ -180,7 +180,8 @@ class Cuda {
     cuda::weight_gradient_of_values(call.problem, data_of<const double>(call.gradient), launch_);
   }
 
-  /// The joint bins of all coordinates are integers, whose weights are added up.
+  /// Joint bins are written first, whatever the number of coordinates; weights are then summed by
+  /// them as by values.
   static constexpr size_t kMostAxesOfWeights = 0;
   void count_joint(const Problem& problem, const JointAxes& axes) {
     cuda::count_joint(problem, axes, launch_);

@@ -1,6 +1,6 @@
-// The operators of an engine: each one checks and prepares a call, lets the engine fill the results,
-// and returns them. An engine is a class: Cpu (on_cpu.cpp) or Cuda (on_cuda.cpp). It is made for one
-// call, and works on the device of a tensor.
+// The operators of an engine: each one checks and prepares a call, lets the engine fill the
+// results, and returns them. An engine is a class: Cpu (on_cpu.cpp) or Cuda (on_cuda.cpp). It is
+// made for one call, and works on the device of a tensor.
 #pragma once
 
 #include <optional>
@@ -106,7 +106,7 @@ struct Operators {
       std::string interpolation,
       bool ignore_nan) {
     const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
-    std::optional<Tensor> result; // of an engine that interpolates, too
+    std::optional<Tensor> result; // set if the engine has interpolated
     if (!call.is_empty()) {
       result = Engine(input).select(call);
     }
