@@ -269,7 +269,7 @@ EAGER_CASES = {
         "columns", (3, 2, 500, 35), (0, 2), torch.bfloat16, q=NINE, gpu=HOPPER, offset=1
     ),
     "columns of doubles in loops": Case(
-        "columns", (3, 2, 500, 9), (0, 2), torch.float64, q=NINE, gpu=HOPPER
+        "columns", (3, 2, 500, 17), (0, 2), torch.float64, q=NINE, gpu=HOPPER
     ),
     "copied": Case("", (1100, 33), cut=(slice(None), slice(0, None, 2)), q=NINE, gpu=HOPPER),
     "copied halves": Case(

@@ -130,6 +130,7 @@ def eager(*tuning: str) -> list[str]:
         ("MostBytesOfRowsToGather", "64 << 10", 0),
         ("MostRowsToSort", "256", 64),
         ("MostChannelsToCount", "4096", 0),
+        ("FifthsOfStrided", "7", 1 << 30),
     ):
         assert f"k{name} = {usual};" in parts
         parts = parts.replace(f"k{name} = {usual};", f"k{name} = {small};")

@@ -17,8 +17,6 @@ constexpr int64_t kCostOfLine = 20;         // a line of L1 for a lane
 constexpr int64_t kCostOfElement = 2;       // comparing it alone
 constexpr int64_t kCostOfLane = 24;         // setting it up, or comparing a vec16
 constexpr int64_t kCostOfPart = 3;          // loading an element of a vec16 that is not full
-// One plan is clearly better if another costs 7/5 as much.
-constexpr int64_t kClearly[] = {7, 5};
 // Lanes that read fast together.
 constexpr int64_t kLanesOfSm = 1024;
 
@@ -173,7 +171,7 @@ ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   }
   // The cost of strided reading is a rough estimate, so it must be much lower.
   const bool is_clear =
-      kClearly[0] * cost_of(teams, problem, limits) < kClearly[1] * cost_of(plan, problem, limits);
+      kFifthsOfStrided * cost_of(teams, problem, limits) < 5 * cost_of(plan, problem, limits);
   return is_clear ? teams : plan;
 }
 
