@@ -294,7 +294,7 @@ def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | 
 
 
 def tensor_or_shape(op: str, value: Any, dtype: torch.dtype) -> Tensor:
-    """An array or an image as a tensor, and a shape, which a list is, too, as one without data."""
+    """The input as a tensor. A shape, or a list of sizes, becomes a meta tensor of `dtype`."""
     is_shape = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     if not is_shape and not isinstance(value, Tensor):
         expected = "a tensor, an array, an image or a shape"

@@ -28,8 +28,8 @@ def text_histogram(text: Any, *, variant: str = "auto") -> Ways:
 
 
 def own_shard(beside: Any, ndim: int, d: int) -> Placement:
-    """The placement of what broadcasts to a tensor of `ndim` dimensions that is sharded at `d`, as
-    weights and edges do: sharded, too, or the same for all."""
+    """The placement of weights or edges, which broadcast to a tensor of `ndim` dimensions that is
+    sharded at `d`: they are sharded, too, or the same for all."""
     own = d - ndim + beside.ndim
     return Shard(own) if own >= 0 and beside.shape[own] > 1 else Replicate()
 

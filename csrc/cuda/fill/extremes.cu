@@ -4,6 +4,7 @@
 
 #include "cuda/axis/extremes.cuh"
 #include "cuda/pdl.cuh"
+#include "cuda/plan/gather_plan.h"
 #include "cuda/storage/gather.h"
 #include "cuda/walk/general_columns.cuh"
 #include "cuda/walk/vec16s.cuh"
@@ -259,7 +260,7 @@ void find_extremes_of(
   ExtremesPlan plan = plan_extremes(given, launch.limits);
   Problem problem = given;
   // Short channels are read in place: a copy without gaps takes longer.
-  if (plan.layout != ExtremesLayout::kShort) {
+  if (plan.layout != ExtremesLayout::kShort && plan_copy(given)) {
     problem = copied_into_runs(given, launch);
     plan = plan_extremes(problem, launch.limits);
   }
