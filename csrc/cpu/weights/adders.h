@@ -27,30 +27,31 @@ struct PanelOrder {
   }
 };
 
-template <bool kShared, class W>
-void add_weight_to(int64_t* sum, W weight) {
-  add_weight(weight, [&](int i, int64_t number) { add_to<kShared>(sum + i, number); });
-}
-
 /// The sums of some channels in the result. Those that threads share are cleared before all threads
 /// begin, and made canonical behind them.
-template <bool kShared>
 class Sums {
  public:
-  explicit Sums(const Problem& problem) : problem_(problem) {
+  Sums(const Problem& problem, bool are_shared) : problem_(problem), are_shared_(are_shared) {
   }
   void begin(int64_t first, int64_t channels) {
     bins_ = channels * problem_.num_bins;
     sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
-    if constexpr (!kShared) {
+    if (!are_shared_) {
       std::fill_n(sums_, bins_ * problem_.sum_size, 0);
     }
   }
   int64_t* of(int64_t channel, int64_t bin) const {
     return sums_ + (channel * problem_.num_bins + bin) * problem_.sum_size;
   }
+  void add(int64_t* to, int64_t number) const {
+    are_shared_ ? add_to<true>(to, number) : add_to<false>(to, number);
+  }
+  template <class W>
+  void add_weight_to(int64_t* sum, W weight) const {
+    add_weight(weight, [&](int i, int64_t number) { add(sum + i, number); });
+  }
   void end(const SumLayout& layout) const {
-    if constexpr (!kShared) {
+    if (!are_shared_) {
       for (int64_t bin = 0; bin < bins_; ++bin) {
         normalize_sum(sums_ + bin * problem_.sum_size, layout);
       }
@@ -59,15 +60,17 @@ class Sums {
 
  private:
   const Problem& problem_;
+  bool are_shared_;
   int64_t* sums_ = nullptr;
   int64_t bins_ = 0; // of all channels
 };
 
 /// Adds to the result itself.
-template <bool kShared, class Slot, class W>
+template <class Slot, class W>
 class DirectAdder {
  public:
-  explicit DirectAdder(const Problem& problem) : problem_(problem), sums_(problem) {
+  DirectAdder(const Problem& problem, bool is_shared)
+      : problem_(problem), sums_(problem, is_shared) {
   }
   /// The channels whose weights are added next.
   void begin(int64_t first, int64_t channels) {
@@ -81,7 +84,7 @@ class DirectAdder {
       for (int64_t j = 0; j < order.inner; ++j, ++slot) {
         if (*slot < bins) {
           const int64_t own = order.side_by_side ? j : i, row = order.side_by_side ? i : j;
-          add_weight_to<kShared>(sums_.of(own, static_cast<int64_t>(*slot)), weights.at(own, row));
+          sums_.add_weight_to(sums_.of(own, static_cast<int64_t>(*slot)), weights.at(own, row));
         }
       }
     }
@@ -92,7 +95,7 @@ class DirectAdder {
 
  private:
   const Problem& problem_;
-  Sums<kShared> sums_;
+  Sums sums_;
 };
 
 /// Neighbours of one channel go to two copies of its cells in turns: an addition to a bin need not wait
@@ -109,11 +112,11 @@ int64_t table_bytes(int64_t channels, int64_t bins) {
 }
 
 /// Adds to a table first. The channels lie side by side, or there is one: a panel has all of them.
-template <bool kShared, class Slot, class W>
+template <class Slot, class W>
 class TableAdder {
  public:
-  TableAdder(const Problem& problem, Cell<W>* table)
-      : problem_(problem), sums_(problem), table_(table) {
+  TableAdder(const Problem& problem, bool is_shared, Cell<W>* table)
+      : problem_(problem), sums_(problem, is_shared), table_(table) {
   }
   void begin(int64_t first, int64_t channels) {
     sums_.begin(first, channels);
@@ -202,7 +205,7 @@ class TableAdder {
   void put_cells(const int* used, int size, int64_t row, int64_t* to) const {
     if constexpr (!Number<W>::kIsFloat) {
       if (size > 0) {
-        add_to<kShared>(to, static_cast<int64_t>(table_[row]));
+        sums_.add(to, static_cast<int64_t>(table_[row]));
       }
     } else {
       DigitWindow<W> window(exponents_);
@@ -215,7 +218,7 @@ class TableAdder {
         }
       }
       if (any != 0) {
-        window.put([&](int digit, int64_t number) { add_to<kShared>(to + digit, number); });
+        window.put([&](int digit, int64_t number) { sums_.add(to + digit, number); });
       }
     }
   }
@@ -273,14 +276,14 @@ class TableAdder {
     if constexpr (Number<W>::kIsFloat) {
       for (int64_t i = 0; i < size; ++i) {
         if (!has_cell(weights[i], exponents_) && slots[i] < problem_.num_bins) {
-          add_weight_to<kShared>(sums_.of(i % channels_, int64_t{slots[i]}), weights[i]);
+          sums_.add_weight_to(sums_.of(i % channels_, int64_t{slots[i]}), weights[i]);
         }
       }
     }
   }
 
   const Problem& problem_;
-  Sums<kShared> sums_;
+  Sums sums_;
   Cell<W>* table_;
   int64_t channels_ = 0;
   int64_t copies_ = 0;

@@ -76,6 +76,7 @@ struct WeightsJob {
   const Problem& problem;
   const Slots& slots;
   const WeightsPlan& plan;
+  bool is_shared; // threads add to the same sums
   Range rows;
   Tasks tasks;
 };
@@ -117,15 +118,15 @@ void add_tasks(WeightsJob& job, int64_t worker, Adder& adder) {
   }
 }
 
-template <bool kShared, class Slot, class W>
+template <class Slot, class W>
 void add_in_worker(WeightsJob& job, int64_t worker, char* table) {
   if constexpr (sizeof(Slot) <= sizeof(uint32_t)) { // a table has fewer bins
     if (job.plan.table_bytes > 0) {
-      TableAdder<kShared, Slot, W> adder(job.problem, reinterpret_cast<Cell<W>*>(table));
+      TableAdder<Slot, W> adder(job.problem, job.is_shared, reinterpret_cast<Cell<W>*>(table));
       return add_tasks<Slot, W>(job, worker, adder);
     }
   }
-  DirectAdder<kShared, Slot, W> adder(job.problem);
+  DirectAdder<Slot, W> adder(job.problem, job.is_shared);
   add_tasks<Slot, W>(job, worker, adder);
 }
 
@@ -136,21 +137,21 @@ void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate
   const int64_t bytes = plan.table_bytes + tuning::kScratchGap;
   char* tables =
       plan.table_bytes > 0 ? static_cast<char*>(allocate(plan.workers * bytes)) : nullptr;
-  const auto add = [&](auto is_shared, const Range& rows) {
-    WeightsJob job{
-        problem, slots, plan, rows, Tasks(plan.strips.count * plan.pieces, plan.workers)};
+  const auto add = [&](bool is_shared, const Range& rows) {
+    WeightsJob job{problem,   slots, plan,
+                   is_shared, rows,  Tasks(plan.strips.count * plan.pieces, plan.workers)};
     run_workers(plan.workers, [&](int64_t worker) {
       char* table = tables == nullptr ? nullptr : tables + worker * bytes;
-      add_in_worker<is_shared(), Slot, W>(job, worker, table);
+      add_in_worker<Slot, W>(job, worker, table);
     });
   };
   const int64_t rows = problem.num_rows();
   if (plan.pieces == 1 && rows <= kMostAdditions) {
-    return add(std::false_type{}, {0, rows});
+    return add(false, {0, rows});
   }
   fill_zero(problem.counts, problem.num_results());
   for (int64_t begin = 0; begin < rows; begin += kMostAdditions) {
-    add(std::true_type{}, {begin, std::min(rows, begin + kMostAdditions)});
+    add(true, {begin, std::min(rows, begin + kMostAdditions)});
     normalize_sums(problem.counts, problem.num_counts(), problem.sum_size);
   }
 }
