@@ -94,24 +94,6 @@ void check_input(std::string_view op, std::string_view argument, const Descripti
   }
 }
 
-} // namespace
-
-void check_device(
-    std::string_view op,
-    std::string_view argument,
-    const Description& given,
-    const Description& other,
-    std::string_view remedy,
-    std::string_view of) {
-  if (given.device != other.device) {
-    fail(join(
-        op, ": ", argument, " must be on the device of ", of, ", ", other.device, ", got ",
-        given.device, remedy));
-  }
-}
-
-namespace {
-
 /// Checks what the study kernels take. A CPU tensor never meets them: there every
 /// variant but `sequential` is the one CPU engine.
 void check_study_variant(
@@ -169,6 +151,20 @@ std::vector<int64_t> kept_of(const std::vector<bool>& reduced, int64_t ndim) {
 
 void fail(const std::string& message) {
   throw std::runtime_error(message);
+}
+
+void check_device(
+    std::string_view op,
+    std::string_view argument,
+    const Description& given,
+    const Description& other,
+    std::string_view remedy,
+    std::string_view of) {
+  if (given.device != other.device) {
+    fail(join(
+        op, ": ", argument, " must be on the device of ", of, ", ", other.device, ", got ",
+        given.device, remedy));
+  }
 }
 
 Checked check_values(
