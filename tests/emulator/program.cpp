@@ -249,27 +249,25 @@ void finite_range_in(const Problem& problem, const cuda::Launch& launch) {
   high.write();
 }
 
-std::string words_of(const cuda::ExtremesPlan& plan) {
-  const std::string chunks =
-      (plan.layout == cuda::ExtremesLayout::kColumns ? plan.columns.chunks
-                                                     : plan.chunks.of_channel) > 1
-          ? " chunks"
-          : "";
-  const std::string teams =
-      plan.of_warps() ? " warps lanes-" + std::to_string(plan.chunks.lanes) : "";
-  switch (plan.layout) {
-    case cuda::ExtremesLayout::kVec16s:
-      return "vec16s" + teams + chunks;
-    case cuda::ExtremesLayout::kStrided:
-      return "strided" + teams + chunks;
-    case cuda::ExtremesLayout::kColumns:
-      return "columns of-" + std::to_string(plan.columns.word_bytes) + chunks;
-    case cuda::ExtremesLayout::kCounted:
-      return "counted";
-    case cuda::ExtremesLayout::kShort:
-      return plan.words.are_words ? "short words" : "short";
-  }
-  return "";
+// The layouts of ExtremesPlan.
+std::string words_of(const cuda::Chunks& in) {
+  const std::string teams = in.of_warps() ? " warps lanes-" + std::to_string(in.lanes) : "";
+  return teams + (in.of_channel > 1 ? " chunks" : "");
+}
+std::string words_of(const cuda::ChunkedVec16s& in) {
+  return "vec16s" + words_of(in.chunks);
+}
+std::string words_of(const cuda::ChunkedStreams& in) {
+  return "strided" + words_of(in.chunks);
+}
+std::string words_of(const cuda::ChannelColumns& in) {
+  return "columns of-" + std::to_string(in.word_bytes) + (in.chunks > 1 ? " chunks" : "");
+}
+std::string words_of(const cuda::ChannelWords& in) {
+  return in.are_words ? "short words" : "short";
+}
+std::string words_of(const cuda::CountedBytes&) {
+  return "counted";
 }
 
 /// The problem and the input.
@@ -279,7 +277,8 @@ void finite_range() {
   const cuda::Launch launch{nullptr, read_limits(), workspace};
   end_of_line();
   problem.data = input.data();
-  std::cout << words_of(plan_extremes(problem, launch.limits)) << '\n';
+  const cuda::ExtremesPlan plan = plan_extremes(problem, launch.limits);
+  std::cout << std::visit([](const auto& in) { return words_of(in); }, plan.layout) << '\n';
   const bool in_float32 = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
   in_float32 ? finite_range_in<float>(problem, launch) : finite_range_in<double>(problem, launch);
 }

@@ -215,39 +215,62 @@ __global__ __launch_bounds__(kThreadsOfManyParts) void reduce_extremes_kernel(
   out.put(team, extremes_of(team, own), team.index);
 }
 
+// The layouts of ExtremesPlan.
 template <class T>
 void find_parts(
-    const ExtremesPlan& plan,
+    const ChunkedVec16s& in,
+    const Problem& problem,
+    const ExtremesOut<T>& out,
+    const Launch& launch) {
+  start(
+      launch, "vec16_extremes",
+      in.chunks.of_warps() ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>,
+      grid_of(in.chunks.blocks()), dim3(kThreadsOfExtremes), 0, static_cast<const T*>(problem.data),
+      in.vec16s, in.chunks, out);
+}
+
+template <class T>
+void find_parts(
+    const ChunkedStreams& in,
+    const Problem& problem,
+    const ExtremesOut<T>& out,
+    const Launch& launch) {
+  start(
+      launch, "strided_extremes",
+      in.chunks.of_warps() ? strided_extremes_kernel<T, true> : strided_extremes_kernel<T, false>,
+      grid_of(in.chunks.blocks()), dim3(kThreadsOfExtremes), 0, static_cast<const T*>(problem.data),
+      in.streams, in.chunks, out);
+}
+
+template <class T>
+void find_parts(
+    const ChannelColumns& in,
     const Problem& problem,
     const ExtremesOut<T>& out,
     const Launch& launch) {
   constexpr int kNarrow = static_cast<int>(bytes_of_word(sizeof(T)));
-  const auto* data = static_cast<const T*>(problem.data);
-  const dim3 grid = grid_of(plan.blocks), block(static_cast<unsigned>(plan.threads));
-  switch (plan.layout) {
-    case ExtremesLayout::kVec16s:
-      return start(
-          launch, "vec16_extremes",
-          plan.of_warps() ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
-          block, 0, data, plan.vec16s, plan.chunks, out);
-    case ExtremesLayout::kStrided:
-      return start(
-          launch, "strided_extremes",
-          plan.of_warps() ? strided_extremes_kernel<T, true> : strided_extremes_kernel<T, false>,
-          grid, block, 0, data, plan.streams, plan.chunks, out);
-    case ExtremesLayout::kColumns:
-      return start(
-          launch, "column_extremes",
-          plan.columns.are_general()     ? column_extremes_kernel<T, GeneralColumn<T>>
-          : plan.columns.word_bytes == 8 ? column_extremes_kernel<T, ColumnOfThread<T, 8>>
-                                         : column_extremes_kernel<T, ColumnOfThread<T, kNarrow>>,
-          grid, block, 0, data, plan.columns, out);
-    case ExtremesLayout::kShort:
-      return find_short_extremes(plan, problem, out.widened, out.low, out.high, launch);
-    case ExtremesLayout::kCounted:
-      return find_extremes_of_bytes(problem, out.widened, out.low, out.high, launch);
-  }
-  no_kernel("find_extremes");
+  start(
+      launch, "column_extremes",
+      in.are_general()     ? column_extremes_kernel<T, GeneralColumn<T>>
+      : in.word_bytes == 8 ? column_extremes_kernel<T, ColumnOfThread<T, 8>>
+                           : column_extremes_kernel<T, ColumnOfThread<T, kNarrow>>,
+      grid_of(in.blocks()), dim3(kThreadsOfColumnExtremes), 0, static_cast<const T*>(problem.data),
+      in, out);
+}
+
+template <class T>
+void find_parts(
+    const ChannelWords& in,
+    const Problem& problem,
+    const ExtremesOut<T>& out,
+    const Launch& launch) {
+  find_short_extremes(in, problem, out.widened, out.low, out.high, launch);
+}
+
+template <class T>
+void find_parts(
+    const CountedBytes&, const Problem& problem, const ExtremesOut<T>& out, const Launch& launch) {
+  find_extremes_of_bytes(problem, out.widened, out.low, out.high, launch);
 }
 
 template <class T>
@@ -260,26 +283,29 @@ void find_extremes_of(
   ExtremesPlan plan = plan_extremes(given, launch.limits);
   Problem problem = given;
   // Short channels are read in place: a copy without gaps takes longer.
-  if (plan.layout != ExtremesLayout::kShort && plan_copy(given)) {
+  if (!std::holds_alternative<ChannelWords>(plan.layout) && plan_copy(given)) {
     problem = copied_into_runs(given, launch);
     plan = plan_extremes(problem, launch.limits);
   }
   const int64_t channels = problem.num_channels();
   ExtremesOut<T> out{nullptr, low, high, widened};
-  if (plan.parts() == 1) {
-    return find_parts(plan, problem, out, launch);
+  const auto find = [&] {
+    std::visit([&](const auto& in) { find_parts(in, problem, out, launch); }, plan.layout);
+  };
+  if (plan.parts == 1) {
+    return find();
   }
-  const int64_t bytes = channels * plan.parts() * static_cast<int64_t>(sizeof(Extremes<T>));
+  const int64_t bytes = channels * plan.parts * static_cast<int64_t>(sizeof(Extremes<T>));
   out.parts = static_cast<Extremes<T>*>(launch.allocate(bytes));
-  find_parts(plan, problem, out, launch);
-  const ExtremeParts parts =
-      plan.layout == ExtremesLayout::kColumns
-          ? ExtremeParts{channels, plan.columns.channels, plan.columns.columns, plan.columns.chunks}
-          : ExtremeParts{channels, 1, 1, plan.chunks.of_channel};
-  const bool of_warps = plan.parts() <= kMostPartsOfWarp;
+  find();
+  const auto* in = std::get_if<ChannelColumns>(&plan.layout);
+  const ExtremeParts parts = in != nullptr
+                                 ? ExtremeParts{channels, in->channels, in->columns, in->chunks}
+                                 : ExtremeParts{channels, 1, 1, plan.parts};
+  const bool of_warps = plan.parts <= kMostPartsOfWarp;
   const int64_t blocks = of_warps ? ceil_div(channels, kThreadsOfExtremes / kWarp) : channels;
   const unsigned threads =
-      plan.parts() > kThreadsOfManyParts ? kThreadsOfManyParts : kThreadsOfExtremes;
+      plan.parts > kThreadsOfManyParts ? kThreadsOfManyParts : kThreadsOfExtremes;
   const Extremes<T>* found = out.parts;
   out.parts = nullptr;
   start(

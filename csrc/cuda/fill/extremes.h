@@ -19,7 +19,7 @@ void find_extremes(const Problem& problem, Widened widened, E* low, E* high, con
 /// The same of short channels.
 template <class E>
 void find_short_extremes(
-    const ExtremesPlan& plan,
+    const ChannelWords& in,
     const Problem& problem,
     Widened widened,
     E* low,

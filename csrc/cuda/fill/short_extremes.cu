@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kThreadsOfExtremes) void short_extremes_kernel(
 
 template <class E>
 void find_short_extremes(
-    const ExtremesPlan& plan,
+    const ChannelWords& in,
     const Problem& problem,
     Widened widened,
     E* low,
@@ -100,17 +100,17 @@ void find_short_extremes(
     if constexpr (std::is_same_v<E, UniformEdgeOf<T>>) {
       start(
           launch, "short_extremes",
-          plan.words.are_words ? short_extremes_kernel<T, Word> : short_extremes_kernel<T, Element>,
-          grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0,
-          static_cast<const T*>(problem.data), plan.words, widened, low, high);
+          in.are_words ? short_extremes_kernel<T, Word> : short_extremes_kernel<T, Element>,
+          grid_of(in.blocks()), dim3(kThreadsOfExtremes), 0, static_cast<const T*>(problem.data),
+          in, widened, low, high);
     } else {
       throw InternalError("find_short_extremes: not the type of the edges");
     }
   });
 }
 template void find_short_extremes(
-    const ExtremesPlan&, const Problem&, Widened, float*, float*, const Launch&);
+    const ChannelWords&, const Problem&, Widened, float*, float*, const Launch&);
 template void find_short_extremes(
-    const ExtremesPlan&, const Problem&, Widened, double*, double*, const Launch&);
+    const ChannelWords&, const Problem&, Widened, double*, double*, const Launch&);
 
 } // namespace histo::cuda

@@ -151,20 +151,21 @@ Steps steps_of_clearing(const EdgePlan& plan) {
   return plan.clears ? Steps{plan.overlaps ? "clear_counts" : "zeroing"} : Steps{};
 }
 
-const char* name_of(ExtremesLayout layout) {
-  switch (layout) {
-    case ExtremesLayout::kVec16s:
-      return "vec16_extremes";
-    case ExtremesLayout::kColumns:
-      return "column_extremes";
-    case ExtremesLayout::kShort:
-      return "short_extremes";
-    case ExtremesLayout::kCounted:
-      return "extremes_of_bytes";
-    case ExtremesLayout::kStrided:
-      return "strided_extremes";
-  }
-  throw InternalError("name_of: not a layout of extremes");
+// The kernels of ExtremesPlan.
+const char* kernel_of(const ChunkedVec16s&) {
+  return "vec16_extremes";
+}
+const char* kernel_of(const ChunkedStreams&) {
+  return "strided_extremes";
+}
+const char* kernel_of(const ChannelColumns&) {
+  return "column_extremes";
+}
+const char* kernel_of(const ChannelWords&) {
+  return "short_extremes";
+}
+const char* kernel_of(const CountedBytes&) {
+  return "extremes_of_bytes";
 }
 
 /// The kernels that find the extremes of channels.
@@ -173,14 +174,14 @@ PlanFacts facts_of_extremes(
   PlanFacts facts;
   const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
   const ExtremesPlan plan = plan_extremes(problem, limits);
-  if (plan.layout == ExtremesLayout::kCounted) {
+  if (std::holds_alternative<CountedBytes>(plan.layout)) {
     facts = facts_of_bytes(problem, limits);
     facts.groups.clear();
   }
-  facts.steps.emplace_back(name_of(plan.layout));
-  if (plan.parts() > 1) {
+  facts.steps.emplace_back(std::visit([](const auto& in) { return kernel_of(in); }, plan.layout));
+  if (plan.parts > 1) {
     facts.steps.emplace_back("reduce_extremes");
-    facts.workspace_bytes = channels * plan.parts() * 2 * std::max<int64_t>(bytes, 4);
+    facts.workspace_bytes = channels * plan.parts * 2 * std::max<int64_t>(bytes, 4);
   }
   facts.workspace_bytes += 2 * channels * (edges.type == ElementType::kFloat32 ? 4 : 8);
   return facts;

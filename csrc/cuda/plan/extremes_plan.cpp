@@ -37,19 +37,15 @@ unsigned lanes_of(int64_t channels, int64_t size, const DeviceLimits& limits) {
   return static_cast<unsigned>(lanes);
 }
 
-/// Chunks of `size` vec16s or rows, so that blocks fill the GPU about once.
-void divide(ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimits& limits) {
-  plan.threads = kThreadsOfExtremes;
+/// Chunks of channels of `size` vec16s or rows, so that blocks fill the GPU about once.
+Chunks chunks_of(int64_t channels, int64_t size, const DeviceLimits& limits) {
   const int64_t fill = kBlocksOfExtremes * limits.sm_count;
-  const int64_t most = std::max<int64_t>(size / (plan.threads * kLoadsOfExtremes), 1);
+  const int64_t most = std::max<int64_t>(size / (kThreadsOfExtremes * kLoadsOfExtremes), 1);
   const bool of_warps = channels >= fill && size <= kMostLoadsOfWarp * kWarp;
   const int64_t wanted = std::clamp<int64_t>(fill / channels, 1, most);
-  Chunks& in = plan.chunks;
-  in.lanes = of_warps ? lanes_of(channels, size, limits) : 0;
-  in.share = ceil_div(size, wanted);
-  in.of_channel = ceil_div(size, in.share);
-  in.count = channels * in.of_channel;
-  plan.blocks = ceil_div(in.count, of_warps ? plan.threads / in.lanes : 1);
+  const int64_t share = ceil_div(size, wanted), of_channel = ceil_div(size, share);
+  const unsigned lanes = of_warps ? lanes_of(channels, size, limits) : 0;
+  return {of_channel, share, channels * of_channel, lanes};
 }
 
 /// Columns in stripes of up to a line, or more of wide words.
@@ -72,38 +68,28 @@ ChannelColumns narrow_columns_of(
 }
 
 std::optional<ExtremesPlan> plan_columns(const Problem& problem, const DeviceLimits& limits) {
-  ExtremesPlan plan{};
   const int64_t least = bytes_of_word(bytes_of_type(problem.type));
   for (const int64_t word : {kMostBytesOfWord, least}) {
     if (are_columns(problem, word) || (word == least && are_general_columns(problem))) {
-      plan.layout = ExtremesLayout::kColumns;
-      plan.columns = narrow_columns_of(problem, word, limits);
-      plan.threads = kThreadsOfColumnExtremes;
-      plan.blocks = plan.columns.blocks();
-      return plan;
+      const ChannelColumns in = narrow_columns_of(problem, word, limits);
+      return ExtremesPlan{in, in.chunks * (in.columns / in.channels)};
     }
   }
   return std::nullopt;
 }
 
 ExtremesPlan plan_teams(const Problem& problem, const DeviceLimits& limits) {
-  ExtremesPlan plan{};
-  if (const auto vec16s = vec16s_of(problem)) {
-    plan.layout = ExtremesLayout::kVec16s;
-    plan.vec16s = *vec16s;
-    divide(plan, problem.num_channels(), vec16s->vec16s(), limits);
-    return plan;
+  const int64_t channels = problem.num_channels();
+  if (const auto in = vec16s_of(problem)) {
+    const Chunks chunks = chunks_of(channels, in->vec16s(), limits);
+    return {ChunkedVec16s{*in, chunks}, chunks.of_channel};
   }
-  plan.layout = ExtremesLayout::kStrided;
-  plan.streams = streams_of(problem, 1, limits);
-  divide(plan, problem.num_channels(), problem.num_rows(), limits);
-  return plan;
+  const Chunks chunks = chunks_of(channels, problem.num_rows(), limits);
+  return {ChunkedStreams{streams_of(problem, 1, limits), chunks}, chunks.of_channel};
 }
 
 ExtremesPlan plan_short(const Problem& problem) {
-  ExtremesPlan plan{};
-  plan.layout = ExtremesLayout::kShort;
-  ChannelWords& in = plan.words;
+  ChannelWords in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   std::stable_sort(std::begin(in.rows), std::end(in.rows), [](const Extent& a, const Extent& b) {
@@ -112,46 +98,51 @@ ExtremesPlan plan_short(const Problem& problem) {
   const int64_t bytes = bytes_of_type(problem.type), word = bytes_of_word(bytes);
   in.are_words = bytes < word && in.channels[1].stride == 1 && !stripes_of(problem, word, 0).loose;
   in.words = in.channels[1].size / (in.are_words ? word / bytes : 1);
-  plan.threads = kThreadsOfExtremes;
-  plan.blocks = ceil_div(in.channels[0].size * in.words, plan.threads);
-  return plan;
+  return {in, 1};
+}
+
+int64_t elements_of(const Problem& problem) {
+  return problem.num_channels() * problem.num_rows();
+}
+
+int64_t cost_of(const ChunkedVec16s& in, const Problem& problem, const DeviceLimits&) {
+  const int64_t elements = kVec16Bytes / bytes_of_type(problem.type);
+  const int64_t of_vec16 = kCostOfLane + (in.vec16s.aligned ? 0 : elements * kCostOfPart);
+  return problem.num_channels() * (kCostOfLane + in.vec16s.vec16s() * of_vec16);
+}
+
+int64_t cost_of(const ChunkedStreams& in, const Problem& problem, const DeviceLimits&) {
+  const int64_t bytes = bytes_of_type(problem.type);
+  const int64_t lanes = in.chunks.of_warps() ? in.chunks.lanes : kThreadsOfExtremes;
+  const int64_t of_element =
+      std::max({bytes, kCostOfElement, cost_of_lanes(problem.rows[2].stride * bytes)});
+  return in.chunks.count * lanes * kCostOfLane + elements_of(problem) * of_element;
+}
+
+int64_t cost_of(const ChannelColumns& in, const Problem& problem, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type);
+  const int64_t of_block =
+      in.share * in.places() * in.width(static_cast<unsigned>(bytes)) * bytes + kSetupBytes;
+  return ceil_div(in.blocks(), limits.sm_count) * limits.sm_count * of_block;
+}
+
+int64_t cost_of(const ChannelWords& in, const Problem& problem, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type);
+  const int64_t stride = in.channels[1].size == 1 ? in.channels[0].stride : in.channels[1].stride;
+  const int64_t of_element =
+      std::max({bytes, in.are_words ? 1 : kCostOfElement, cost_of_lanes(stride * bytes)});
+  const int64_t rounds = in.places() * ceil_div(in.rows[2].size, rows_of_round(bytes));
+  return std::max(elements_of(problem) * of_element, rounds * kCostOfRound * limits.sm_count);
+}
+
+int64_t cost_of(const CountedBytes&, const Problem&, const DeviceLimits&) {
+  throw InternalError("cost_of: not a layout that is chosen by cost");
 }
 
 int64_t cost_of(const ExtremesPlan& plan, const Problem& problem, const DeviceLimits& limits) {
-  const int64_t bytes = bytes_of_type(problem.type);
-  const int64_t channels = problem.num_channels(), elements = channels * problem.num_rows();
-  const int64_t last = plan.parts() > 1 ? kCostOfKernel * limits.sm_count : 0;
-  switch (plan.layout) {
-    case ExtremesLayout::kVec16s: {
-      const ChannelVec16s& in = plan.vec16s;
-      const int64_t of_part = in.aligned ? 0 : kVec16Bytes / bytes * kCostOfPart;
-      return channels * (kCostOfLane + in.vec16s() * (kCostOfLane + of_part)) + last;
-    }
-    case ExtremesLayout::kColumns: {
-      const ChannelColumns& in = plan.columns;
-      const int64_t of_block =
-          in.share * in.places() * in.width(static_cast<unsigned>(bytes)) * bytes + kSetupBytes;
-      return ceil_div(plan.blocks, limits.sm_count) * limits.sm_count * of_block + last;
-    }
-    case ExtremesLayout::kShort: {
-      const ChannelWords& in = plan.words;
-      const int64_t stride =
-          in.channels[1].size == 1 ? in.channels[0].stride : in.channels[1].stride;
-      const int64_t of_element =
-          std::max({bytes, in.are_words ? 1 : kCostOfElement, cost_of_lanes(stride * bytes)});
-      const int64_t rounds = in.places() * ceil_div(in.rows[2].size, rows_of_round(bytes));
-      return std::max(elements * of_element, rounds * kCostOfRound * limits.sm_count);
-    }
-    case ExtremesLayout::kCounted:
-      break;
-    case ExtremesLayout::kStrided: {
-      const int64_t lanes = plan.of_warps() ? plan.chunks.lanes : plan.threads;
-      const int64_t of_element =
-          std::max({bytes, kCostOfElement, cost_of_lanes(problem.rows[2].stride * bytes)});
-      return plan.chunks.count * lanes * kCostOfLane + elements * of_element + last;
-    }
-  }
-  throw InternalError("cost_of: not a layout that is chosen by cost");
+  const int64_t of_second = plan.parts > 1 ? kCostOfKernel * limits.sm_count : 0;
+  return of_second +
+         std::visit([&](const auto& in) { return cost_of(in, problem, limits); }, plan.layout);
 }
 
 } // namespace
@@ -159,15 +150,14 @@ int64_t cost_of(const ExtremesPlan& plan, const Problem& problem, const DeviceLi
 ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const auto columns = plan_columns(problem, limits);
   const ExtremesPlan teams = plan_teams(problem, limits);
-  ExtremesPlan plan = columns ? *columns : teams;
+  const ExtremesPlan plan = columns ? *columns : teams;
   const ExtremesPlan of_short = plan_short(problem);
   if (cost_of(of_short, problem, limits) < cost_of(plan, problem, limits)) {
     return of_short;
   }
-  if (plan.layout != ExtremesLayout::kVec16s && bytes_of_type(problem.type) == 1 &&
+  if (!std::holds_alternative<ChunkedVec16s>(plan.layout) && bytes_of_type(problem.type) == 1 &&
       problem.num_channels() <= kMostChannelsToCount) {
-    plan.layout = ExtremesLayout::kCounted;
-    return plan;
+    return {CountedBytes{}, 1};
   }
   // The cost of strided reading is a rough estimate, so it must be much lower.
   const bool is_clear =
