@@ -20,8 +20,8 @@ void sum_by_counts(const Problem& problem, double* rounded, const Launch& launch
   sum_equal_weights(problem, counted.counts, rounded, launch);
 }
 
-/// Clears the sums and adds to them, unless blocks write them as they are. Then rounds them, or makes
-/// them canonical.
+/// Calls add(layout of the plan). Clears the sums before, unless blocks write them as they are.
+/// Rounds them afterwards, or makes them canonical.
 template <class F>
 void sum_by(
     const WeightsPlan& plan,
@@ -29,15 +29,14 @@ void sum_by(
     double* rounded,
     const Launch& launch,
     const F& add) {
-  const bool writes = plan.layout == WeightsLayout::kStreams && plan.streams.writes;
   const bool overlaps = launch.limits.has_clusters();
-  if (!writes) {
+  if (!plan.writes()) {
     clear(launch, problem.counts, problem.num_results(), overlaps);
   }
-  add();
+  std::visit(add, plan.layout);
   if (rounded != nullptr) {
     round_sums(problem.counts, problem.num_counts(), problem.sum_size, rounded, launch, overlaps);
-  } else if (!writes && problem.sum_size > 1) {
+  } else if (!plan.writes() && problem.sum_size > 1) {
     normalize_sums(problem.counts, problem.num_counts(), problem.sum_size, launch, overlaps);
   }
 }
@@ -61,17 +60,8 @@ void sum_weights_between(
     }
   }
   const WeightsPlan plan = plan_weights(problem, &edges, launch.limits);
-  sum_by(plan, problem, rounded, launch, [&] {
-    switch (plan.layout) {
-      case WeightsLayout::kStreams:
-        return sum_streams_between(plan, problem, edges, flow, launch);
-      case WeightsLayout::kColumns:
-        return sum_columns_between(plan, problem, edges, flow, launch);
-      case WeightsLayout::kTiles:
-        return sum_tiles_between(plan, problem, edges, flow, launch);
-    }
-    no_kernel("sum_weights_between");
-  });
+  const EdgeSum call{plan, problem, edges, flow};
+  sum_by(plan, problem, rounded, launch, [&](const auto& in) { sum_between(in, call, launch); });
 }
 
 void sum_weights_of_values(const Problem& problem, double* rounded, const Launch& launch) {
@@ -81,16 +71,8 @@ void sum_weights_of_values(const Problem& problem, double* rounded, const Launch
     });
   }
   const WeightsPlan plan = plan_weights(problem, nullptr, launch.limits);
-  sum_by(plan, problem, rounded, launch, [&] {
-    switch (plan.layout) {
-      case WeightsLayout::kStreams:
-        return sum_streams_of_values(plan, problem, launch);
-      case WeightsLayout::kColumns:
-        return sum_columns_of_values(plan, problem, launch);
-      case WeightsLayout::kTiles:
-        return sum_tiles_of_values(plan, problem, launch);
-    }
-    no_kernel("sum_weights_of_values");
+  sum_by(plan, problem, rounded, launch, [&](const auto& in) {
+    sum_of_values(in, plan, problem, launch);
   });
 }
 

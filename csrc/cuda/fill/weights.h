@@ -43,28 +43,26 @@ void weight_gradient_between(
 void weight_gradient_of_values(
     const Problem& problem, const double* gradient, const Launch& launch);
 
-// The layouts of WeightsPlan. They add to sums that are cleared.
-void sum_tiles_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void sum_tiles_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
-void sum_streams_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void sum_streams_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
-void sum_columns_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+/// A sum of weights by its plan. The result is cleared, unless the plan writes it.
+struct EdgeSum {
+  const WeightsPlan& plan;
+  const Problem& problem;
+  const Edges& edges;
+  const Flow& flow;
+};
+
+// The layouts of WeightsPlan.
+void sum_between(const WeightStreams& in, const EdgeSum& call, const Launch& launch);
+void sum_between(const WeightColumns& in, const EdgeSum& call, const Launch& launch);
+void sum_between(const WeightTiles& in, const EdgeSum& call, const Launch& launch);
+
+// The same of values that are bins.
+void sum_of_values(
+    const WeightStreams& in, const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+void sum_of_values(
+    const WeightColumns& in, const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+void sum_of_values(
+    const WeightTiles& in, const WeightsPlan& plan, const Problem& problem, const Launch& launch);
 
 /// The sums of weights that are the same for all elements of a channel, by the counts of its bins:
 /// rounded ones, or digits.

@@ -142,49 +142,47 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_col
 /// Values as V, float or double.
 template <class V>
 FoundColumns<V> find_columns_as(
-    const WeightsPlan& plan, const Problem& problem, const Edges& edges, const Launch& launch) {
-  Problem widened = problem;
+    const WeightColumns& in, const EdgeSum& call, const Launch& launch) {
+  Problem widened = call.problem;
   widened.type = sizeof(V) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
   widened.adds = true; // the sums are cleared already
-  return find_columns<V>(plan.columns, widened, edges, launch);
+  return find_columns<V>(in, widened, call.edges, launch);
 }
 
 /// Columns as a kernel reads them.
 template <class Columns>
-WeightColumns with_steps(const WeightsPlan& plan, const Problem& problem) {
-  WeightColumns columns = plan.columns;
-  columns.value_step = columns.row_stride * Columns::kRowStep * bytes_of_type(problem.type);
-  columns.weight_step =
-      columns.weight_row * Columns::kRowStep * bytes_of_type(problem.operand(1).type);
-  return columns;
+WeightColumns with_steps(WeightColumns in, const Problem& problem) {
+  in.value_step = in.row_stride * Columns::kRowStep * bytes_of_type(problem.type);
+  in.weight_step = in.weight_row * Columns::kRowStep * bytes_of_type(problem.operand(1).type);
+  return in;
 }
 
 template <class Columns, class Adder, class Shape>
-void start_columns(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
+void start_columns(const WeightColumns& in, const EdgeSum& call, const Launch& launch) {
   using V = typename Columns::Value;
+  const Problem& problem = call.problem;
   const View& weights = problem.operand(1);
   start(
-      launch, "sum_columns", sum_columns_kernel<Columns, Adder, Shape>, grid_of(plan.blocks),
-      dim3(Shape::kThreads), plan.shared_bytes, problem.data, weights.data,
-      with_steps<Columns>(plan, problem), problem.type, weights.type,
-      find_columns_as<V>(plan, problem, edges, launch), static_cast<unsigned>(edges.bins), flow,
+      launch, "sum_columns", sum_columns_kernel<Columns, Adder, Shape>, grid_of(call.plan.blocks),
+      dim3(Shape::kThreads), call.plan.shared_bytes, problem.data, weights.data,
+      with_steps<Columns>(in, problem), problem.type, weights.type,
+      find_columns_as<V>(in, call, launch), static_cast<unsigned>(call.edges.bins), call.flow,
       channel_sums(problem));
 }
 
 template <class Columns, class Adder, class Shape>
-void start_value_columns(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
+void start_value_columns(
+    const WeightColumns& in,
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Launch& launch) {
   const View& weights = problem.operand(1);
   start(
       launch, "sum_value_columns", sum_value_columns_kernel<Columns, Adder, Shape>,
       LaunchShape{
           grid_of(plan.blocks), Shape::kThreads, plan.shared_bytes, 1,
           launch.limits.has_clusters()},
-      problem.data, weights.data, with_steps<Columns>(plan, problem), problem.type, weights.type,
+      problem.data, weights.data, with_steps<Columns>(in, problem), problem.type, weights.type,
       problem.num_bins, channel_sums(problem));
 }
 
@@ -192,15 +190,10 @@ using Shape = ReadShape<kThreadsOfMixedWeights, 1, 1>;
 
 } // namespace
 
-void sum_columns_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  const auto with = [&](auto sum) { sum(plan, problem, edges, flow, launch); };
-  const ElementType type = problem.type, weight = problem.operand(1).type;
-  if (plan.columns.in_vec16s) {
+void sum_between(const WeightColumns& in, const EdgeSum& call, const Launch& launch) {
+  const auto with = [&](auto sum) { sum(in, call, launch); };
+  const ElementType type = call.problem.type, weight = call.problem.operand(1).type;
+  if (in.in_vec16s) {
     using Columns = RotatedColumns<Typed<float, 4>, Typed<float, 4>, Shape>;
     return with(start_columns<Columns, FloatAdder, Shape>);
   }
@@ -220,8 +213,12 @@ void sum_columns_between(
   with(start_columns<Columns, FloatAdder, Shape>);
 }
 
-void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
-  const auto with = [&](auto sum) { sum(plan, problem, launch); };
+void sum_of_values(
+    const WeightColumns& in,
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Launch& launch) {
+  const auto with = [&](auto sum) { sum(in, plan, problem, launch); };
   if (word_kind(problem.operand(1).type) == WordKind::kInteger) {
     using Columns = ColumnsOfPairs<Untyped<int64_t>, Untyped<int64_t>, Shape>;
     return with(start_value_columns<Columns, IntegerAdder, Shape>);

@@ -7,16 +7,10 @@ namespace {
 
 /// Values as float or double, which V has all numbers of.
 template <class V>
-void sum(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const uint8_t* valid,
-    const Launch& launch) {
+void sum(const WeightStreams& in, const EdgeSum& call, const uint8_t* valid, const Launch& launch) {
   using Values = Untyped<V>;
-  const auto with = [&](auto start) { start(plan, problem, edges, flow, valid, launch); };
-  switch (word_kind(problem.operand(1).type)) {
+  const auto with = [&](auto start) { start(in, call, valid, launch); };
+  switch (word_kind(call.problem.operand(1).type)) {
     case WordKind::kInteger:
       return with(
           start_edge_sums<Values, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>);
@@ -31,14 +25,9 @@ void sum(
 } // namespace
 
 void sum_mixed_streams(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const uint8_t* valid,
-    const Launch& launch) {
-  (value_kind(problem.type) == WordKind::kFloat32 ? sum<float> : sum<double>)(plan, problem, edges,
-                                                                              flow, valid, launch);
+    const WeightStreams& in, const EdgeSum& call, const uint8_t* valid, const Launch& launch) {
+  const bool in_float = value_kind(call.problem.type) == WordKind::kFloat32;
+  (in_float ? sum<float> : sum<double>)(in, call, valid, launch);
 }
 
 } // namespace histo::cuda

@@ -6,11 +6,6 @@
 namespace histo::cuda {
 
 void sum_mixed_streams(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const uint8_t* valid,
-    const Launch& launch);
+    const WeightStreams& in, const EdgeSum& call, const uint8_t* valid, const Launch& launch);
 
 } // namespace histo::cuda

@@ -5,18 +5,14 @@
 
 namespace histo::cuda {
 
-void sum_streams_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
+void sum_between(const WeightStreams& in, const EdgeSum& call, const Launch& launch) {
+  const Problem& problem = call.problem;
   const uint8_t* valid =
-      plan.streams.parts > 1 ? check_channels(edges, problem.num_channels(), launch) : nullptr;
-  const auto with = [&](auto sum) { sum(plan, problem, edges, flow, valid, launch); };
+      in.parts > 1 ? check_channels(call.edges, problem.num_channels(), launch) : nullptr;
+  const auto with = [&](auto sum) { sum(in, call, valid, launch); };
   const ElementType type = problem.type, weight = problem.operand(1).type;
   const auto are = [&](ElementType of_values, ElementType of_weights) {
-    return plan.streams.has_runs && type == of_values && weight == of_weights;
+    return in.has_runs && type == of_values && weight == of_weights;
   };
   constexpr auto kFloat32 = ElementType::kFloat32, kFloat64 = ElementType::kFloat64;
   constexpr auto kFloat16 = ElementType::kFloat16, kBFloat16 = ElementType::kBFloat16;
@@ -44,7 +40,7 @@ void sum_streams_between(
   if (are(kFloat64, kFloat64)) {
     return with(start_edge_sums<Typed<double, 2>, Typed<double, 2>, DoubleAdder, 2>);
   }
-  sum_mixed_streams(plan, problem, edges, flow, valid, launch);
+  sum_mixed_streams(in, call, valid, launch);
 }
 
 } // namespace histo::cuda

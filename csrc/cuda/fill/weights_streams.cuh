@@ -97,23 +97,19 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
 }
 
 /// The streams of a kernel with so many threads, and packs of so many elements.
-inline WeightStreams with_threads(const WeightsPlan& plan, int threads, int pack_size) {
-  WeightStreams streams = plan.streams;
-  streams.teams = teams_of_weights(streams, threads, pack_size);
-  streams.pack_step = streams.turns * threads / streams.teams;
-  streams.weight_step = streams.pack_step * streams.weight_rows[2].stride;
-  return streams;
+inline WeightStreams with_threads(WeightStreams in, int threads, int pack_size) {
+  in.teams = teams_of_weights(in, threads, pack_size);
+  in.pack_step = in.turns * threads / in.teams;
+  in.weight_step = in.pack_step * in.weight_rows[2].stride;
+  return in;
 }
 
 /// Starts a kernel of streams between edges.
 template <class Values, class Weights, class Adder, int kInFlight, int kThreads = kThreadsOfWeights>
 void start_edge_sums(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const uint8_t* valid,
-    const Launch& launch) {
+    const WeightStreams& in, const EdgeSum& call, const uint8_t* valid, const Launch& launch) {
+  const WeightsPlan& plan = call.plan;
+  const Problem& problem = call.problem;
   const View& weights = problem.operand(1);
   const int threads = std::min(plan.threads, kThreads);
   start(
@@ -122,13 +118,17 @@ void start_edge_sums(
       LaunchShape{
           grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
           launch.limits.has_clusters()},
-      problem.data, weights.data, with_threads(plan, threads, Values::kSize), problem.type,
-      weights.type, edges, flow, valid, channel_sums(problem));
+      problem.data, weights.data, with_threads(in, threads, Values::kSize), problem.type,
+      weights.type, call.edges, call.flow, valid, channel_sums(problem));
 }
 
 /// The same of streams of values.
 template <class Values, class Weights, class Adder, int kInFlight, int kThreads = kThreadsOfWeights>
-void start_value_sums(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
+void start_value_sums(
+    const WeightStreams& in,
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Launch& launch) {
   const View& weights = problem.operand(1);
   const int threads = std::min(plan.threads, kThreads);
   start(
@@ -137,7 +137,7 @@ void start_value_sums(const WeightsPlan& plan, const Problem& problem, const Lau
       LaunchShape{
           grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
           launch.limits.has_clusters()},
-      problem.data, weights.data, with_threads(plan, threads, Values::kSize), problem.type,
+      problem.data, weights.data, with_threads(in, threads, Values::kSize), problem.type,
       weights.type, problem.num_bins, channel_sums(problem));
 }
 

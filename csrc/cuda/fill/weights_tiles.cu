@@ -103,11 +103,15 @@ const uint8_t* valid_channels(
 
 template <class Axis>
 void sum_tiles(
-    const WeightsPlan& plan, const Problem& problem, const Axis& axis, const Launch& launch) {
+    const WeightTiles& in,
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Axis& axis,
+    const Launch& launch) {
   const auto layout = sum_layout(problem.operand(1).type);
   start(
       launch, "sum_tiles", sum_tiles_kernel<Axis>, grid_of(plan.blocks), kGenericThreads, 0,
-      static_cast<const uint8_t*>(problem.data), plan.tiles, axis, problem.num_bins,
+      static_cast<const uint8_t*>(problem.data), in, axis, problem.num_bins,
       ChannelSums{totals_of(problem), layout, problem.num_rows() > kMostUncarried});
 }
 
@@ -117,23 +121,22 @@ void gather(
   const WeightsPlan plan = plan_weight_tiles(problem, launch.limits);
   start(
       launch, "gather", gather_kernel<Axis>, grid_of(plan.blocks), kGenericThreads, 0,
-      static_cast<const uint8_t*>(problem.data), plan.tiles, axis, problem.num_bins, gradient);
+      static_cast<const uint8_t*>(problem.data), std::get<WeightTiles>(plan.layout), axis,
+      problem.num_bins, gradient);
 }
 
 } // namespace
 
-void sum_tiles_between(
-    const WeightsPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  const uint8_t* valid = valid_channels(plan.tiles, problem, edges, launch);
-  sum_tiles(plan, problem, EdgeAxis<RawBits>{edges, flow, problem.type, valid}, launch);
+void sum_between(const WeightTiles& in, const EdgeSum& call, const Launch& launch) {
+  const Problem& problem = call.problem;
+  const uint8_t* valid = valid_channels(in, problem, call.edges, launch);
+  const EdgeAxis<RawBits> axis{call.edges, call.flow, problem.type, valid};
+  sum_tiles(in, call.plan, problem, axis, launch);
 }
 
-void sum_tiles_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
-  sum_tiles(plan, problem, RawValues{problem.type, {problem.num_bins}}, launch);
+void sum_of_values(
+    const WeightTiles& in, const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
+  sum_tiles(in, plan, problem, RawValues{problem.type, {problem.num_bins}}, launch);
 }
 
 void weight_gradient_between(

@@ -3,10 +3,14 @@
 
 namespace histo::cuda {
 
-void sum_streams_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
-  const auto with = [&](auto start) { start(plan, problem, launch); };
+void sum_of_values(
+    const WeightStreams& in,
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Launch& launch) {
+  const auto with = [&](auto start) { start(in, plan, problem, launch); };
   const ElementType weight = problem.operand(1).type;
-  const bool is_typed = problem.type == ElementType::kInt64 && plan.streams.has_runs;
+  const bool is_typed = problem.type == ElementType::kInt64 && in.has_runs;
   if (is_typed && weight == ElementType::kFloat32) {
     return with(start_value_sums<Typed<int64_t, 4>, Typed<float, 4>, FloatAdder, 1>);
   }

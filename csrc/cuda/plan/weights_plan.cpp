@@ -116,7 +116,13 @@ bool takes_streams(const Problem& problem, const Edges* edges) {
   return problem.num_rows() >= kMinRowsOfStream && !(edges != nullptr && is_wide);
 }
 
-void set_weights(const Problem& problem, WeightStreams& in) {
+/// Streams of values, and the weights beside them.
+WeightStreams with_weights(
+    const EdgeStreams& values, const Problem& problem, const WordTable& table, bool writes) {
+  WeightStreams in{};
+  static_cast<EdgeStreams&>(in) = values;
+  in.table = table;
+  in.writes = writes;
   const View& weights = problem.operand(1);
   const Extent& run = problem.rows[2];
   // Weights read shorter runs in packs, too.
@@ -125,6 +131,7 @@ void set_weights(const Problem& problem, WeightStreams& in) {
   std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
   std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
   in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
+  return in;
 }
 
 /// The shared memory of one of several blocks of an SM.
@@ -137,9 +144,7 @@ int64_t room_of(int64_t blocks, const DeviceLimits& limits) {
 /// that one reads while another sets out its table or writes it.
 std::optional<WeightsPlan> plan_short_streams(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
-  WeightsPlan plan{};
-  const ElementType weight = problem.operand(1).type;
-  const WordTable all = tables_of(weight).all;
+  const WordTable all = tables_of(problem.operand(1).type).all;
   if (problem.num_channels() < kFewestShortOfSm * limits.sm_count ||
       all.words > kMostWordsToWrite || problem.num_rows() > kMostRowsOfShortWeights) {
     return std::nullopt;
@@ -154,27 +159,18 @@ std::optional<WeightsPlan> plan_short_streams(
     if (!table || (slots * all.words << kFewestLogCopiesOfShort) * 4 + 16 > room) {
       continue;
     }
-    WeightStreams& in = plan.streams;
-    static_cast<ChannelStreams&>(in) = streams_of(problem, 1, limits);
+    EdgeStreams in{streams_of(problem, 1, limits), 1, axis.bins, 0, kFewestBucketsOfWeights, false};
     in.set_share(in.num_rows);
-    in.parts = 1;
-    in.part_bins = axis.bins;
-    in.buckets = kFewestBucketsOfWeights;
-    in.table = *table;
-    in.writes = true;
-    set_weights(problem, in);
-    plan.layout = WeightsLayout::kStreams;
-    plan.threads = static_cast<int>(kThreadsOfWeights / blocks);
-    plan.shared_bytes = beside + table->size(static_cast<unsigned>(slots)) * int64_t{4};
-    plan.blocks = problem.num_channels();
-    return plan;
+    return WeightsPlan{
+        with_weights(in, problem, *table, true), problem.num_channels(),
+        static_cast<int>(kThreadsOfWeights / blocks),
+        beside + table->size(static_cast<unsigned>(slots)) * int64_t{4}};
   }
   return std::nullopt;
 }
 
 std::optional<WeightsPlan> plan_streams(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
-  WeightsPlan plan{};
   if (!takes_streams(problem, edges)) {
     return std::nullopt;
   }
@@ -185,7 +181,6 @@ std::optional<WeightsPlan> plan_streams(
   const AxisMemory axis(problem, edges);
   const int64_t room = limits.shared_per_block - kDeclaredBytes;
   const int64_t rows = problem.num_rows() * problem.num_channels() / limits.sm_count;
-  WeightStreams& in = plan.streams;
   for (int64_t parts = 1; parts <= (edges != nullptr ? kMaxParts : 1); ++parts) {
     const int64_t of_part = ceil_div(axis.bins, parts);
     const auto table = table_of(
@@ -195,20 +190,19 @@ std::optional<WeightsPlan> plan_streams(
       continue;
     }
     const int64_t bytes = table->size(static_cast<unsigned>(axis.slots(of_part))) * int64_t{4};
-    plan.layout = WeightsLayout::kStreams;
-    static_cast<ChannelStreams&>(in) = streams_of(problem, parts, limits, kSetupBytes + bytes);
-    in.parts = static_cast<unsigned>(parts);
-    in.part_bins = of_part;
-    in.table = *table;
-    in.buckets = kFewestBucketsOfWeights;
+    EdgeStreams in{
+        streams_of(problem, parts, limits, kSetupBytes + bytes),
+        static_cast<unsigned>(parts),
+        of_part,
+        0,
+        kFewestBucketsOfWeights,
+        false};
     while (in.buckets < kFewestBuckets && axis.bytes(of_part, 2 * in.buckets) + bytes <= room) {
       in.buckets *= 2;
     }
-    set_weights(problem, in);
-    plan.threads = kThreadsOfWeights;
-    plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
-    plan.blocks = problem.num_channels() * in.chunks * parts;
-    return plan;
+    return WeightsPlan{
+        with_weights(in, problem, *table, false), problem.num_channels() * in.chunks * parts,
+        kThreadsOfWeights, axis.bytes(of_part, in.buckets) + bytes};
   }
   return std::nullopt;
 }
@@ -250,7 +244,6 @@ bool are_vec16s(const Problem& problem, const WeightColumns& in) {
 
 std::optional<WeightsPlan> plan_columns(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
-  WeightsPlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes) ||
       problem.num_channels() * problem.num_rows() < kFewestElementsOfColumns) {
@@ -274,7 +267,7 @@ std::optional<WeightsPlan> plan_columns(
   if (bytes > room) {
     return std::nullopt;
   }
-  WeightColumns& in = plan.columns;
+  WeightColumns in{};
   static_cast<ChannelColumns&>(in) = columns_of(
       problem, element_bytes, log_columns, kSetupBytes + 3 * bytes, limits, lie_alike(problem));
   in.word_bytes = static_cast<unsigned>(axis.wide_bytes);
@@ -283,11 +276,28 @@ std::optional<WeightsPlan> plan_columns(
   in.weight_column = weights.channels[1].stride;
   in.in_vec16s = are_vec16s(problem, in);
   in.table = table;
-  plan.layout = WeightsLayout::kColumns;
-  plan.shared_bytes = of_axis + bytes;
-  plan.blocks = in.blocks();
+  const WeightsPlan plan{in, in.blocks(), kThreadsOfMixedWeights, of_axis + bytes};
   const bool is_worth = in.rows * kColumnsOfWeights >= slots * kFewestRowsOfColumns;
   return is_worth ? std::optional(plan) : std::nullopt;
+}
+
+/// `layout`, and what a table adds to it.
+Facts with_table(Facts layout, const WordTable& table, int sum_digits) {
+  layout.emplace_back("words", table.words);
+  layout.emplace_back("copies", 1 << table.log_copies);
+  layout.emplace_back("has_all_digits", table.words >= static_cast<unsigned>(sum_digits));
+  return layout;
+}
+
+Facts facts_of_layout(const WeightStreams& in, int sum_digits) {
+  const Facts layout{{"layout", "streams"}, {"parts", in.parts}, {"chunks", in.chunks}};
+  return with_table(layout, in.table, sum_digits);
+}
+Facts facts_of_layout(const WeightColumns& in, int sum_digits) {
+  return with_table({{"layout", "columns"}, {"chunks", in.chunks}}, in.table, sum_digits);
+}
+Facts facts_of_layout(const WeightTiles&, int) {
+  return {{"layout", "tiles"}};
 }
 
 } // namespace
@@ -296,9 +306,7 @@ WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits
   const int64_t bytes = bytes_of_type(problem.type);
   const TableEntries entries{bytes, problem.num_bins, false};
   const CountPlan tiles = plan_generic_in_result({problem, entries, limits});
-  WeightsPlan plan{};
-  plan.layout = WeightsLayout::kTiles;
-  WeightTiles& in = plan.tiles;
+  WeightTiles in{};
   in.tiles = std::get<Generic>(tiles.layout);
   in.tiles.vec16s = false;
   for (Extent* loop :
@@ -309,9 +317,7 @@ WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits
   in.other = in_tiles(problem.operand(1));
   in.value_bytes = static_cast<unsigned>(bytes);
   in.other_bytes = static_cast<unsigned>(bytes_of_type(problem.operand(1).type));
-  plan.blocks = tiles.blocks;
-  plan.threads = tiles.threads;
-  return plan;
+  return {in, tiles.blocks, tiles.threads, 0};
 }
 
 int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t pack_size) {
@@ -348,27 +354,9 @@ WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const Devic
 
 Facts facts_of(const WeightsPlan& plan, int sum_digits) {
   Facts facts{{"blocks", plan.blocks}, {"shared_bytes", plan.shared_bytes}};
-  const auto add_table = [&](const WordTable& table, unsigned chunks) {
-    facts.insert(
-        facts.end(), {{"chunks", chunks},
-                      {"words", table.words},
-                      {"copies", 1 << table.log_copies},
-                      {"has_all_digits", table.words >= static_cast<unsigned>(sum_digits)}});
-  };
-  switch (plan.layout) {
-    case WeightsLayout::kStreams:
-      facts.emplace_back("layout", "streams");
-      facts.emplace_back("parts", plan.streams.parts);
-      add_table(plan.streams.table, plan.streams.chunks);
-      break;
-    case WeightsLayout::kColumns:
-      facts.emplace_back("layout", "columns");
-      add_table(plan.columns.table, plan.columns.chunks);
-      break;
-    case WeightsLayout::kTiles:
-      facts.emplace_back("layout", "tiles");
-      break;
-  }
+  const Facts of_layout =
+      std::visit([&](const auto& in) { return facts_of_layout(in, sum_digits); }, plan.layout);
+  facts.insert(facts.end(), of_layout.begin(), of_layout.end());
   return facts;
 }
 

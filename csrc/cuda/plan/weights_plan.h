@@ -2,6 +2,8 @@
 // alone.
 #pragma once
 
+#include <variant>
+
 #include "core/edges.h"
 #include "core/weights.h"
 #include "cuda/plan/edge_plan.h"
@@ -92,20 +94,18 @@ struct WeightColumns : ChannelColumns {
   WordTable table;
 };
 
-enum class WeightsLayout {
-  kStreams,
-  kColumns,
-  kTiles, // everything else
-};
-
+/// WeightTiles sum everything that the others do not.
 struct WeightsPlan {
-  WeightsLayout layout;
-  WeightStreams streams;
-  WeightColumns columns;
-  WeightTiles tiles;
+  std::variant<WeightStreams, WeightColumns, WeightTiles> layout;
   int64_t blocks;
-  int threads;
+  int threads; // at most: some kernels have fewer
   int64_t shared_bytes;
+
+  /// Whether blocks write sums as they are, and do not add to them.
+  bool writes() const {
+    const auto* streams = std::get_if<WeightStreams>(&layout);
+    return streams != nullptr && streams->writes;
+  }
 };
 
 /// The teams of a block: one, or one for each warp, whichever needs fewer steps.
