@@ -88,6 +88,11 @@ struct ChannelColumns {
   HISTO_HOST_DEVICE unsigned width(unsigned element_bytes) const {
     return word_bytes / element_bytes << log_words;
   }
+  /// The columns, as a part of those that the stripes have room for.
+  double fill(int64_t element_bytes) const {
+    const int64_t room = int64_t{stripes} * width(static_cast<unsigned>(element_bytes));
+    return static_cast<double>(columns) / static_cast<double>(room);
+  }
 };
 
 /// `others`: how many blocks share the same rows. Setting a block out takes as long as reading

@@ -141,8 +141,7 @@ std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
   plan->shared_bytes = plan->slots * slot_bytes + columns * kCounterBytes;
   plan->columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan->shared_bytes, limits);
   const ChannelColumns& in = plan->columns;
-  if (static_cast<double>(in.columns) <
-      kLeastFillOfColumns * static_cast<double>(in.stripes * columns)) {
+  if (in.fill(element_bytes) < kLeastFillOfColumns) {
     return std::nullopt;
   }
   set_steps(plan->columns, plan->threads);

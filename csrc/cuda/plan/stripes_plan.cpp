@@ -47,10 +47,10 @@ std::optional<SelectPlan> plan_stripes(const SelectRequest& request) {
     return std::nullopt;
   }
   ChannelColumns in = stripes_of(problem, word_bytes, 5);
-  const int64_t width = in.width(static_cast<unsigned>(element_bytes));
-  if (static_cast<double>(in.columns) < kEnoughFill * static_cast<double>(in.stripes * width)) {
+  if (in.fill(element_bytes) < kEnoughFill) {
     return std::nullopt;
   }
+  const int64_t width = in.width(static_cast<unsigned>(element_bytes));
   const int64_t q = std::min<int64_t>(request.num_q, kMaxTargets / kTargetsOfQ);
   const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
   const int64_t shared = limits.shared_per_block - kDeclaredBytesOfSelect;
