@@ -341,53 +341,93 @@ void uniform_edges() {
   run(low, high, rows, bins, launch);
 }
 
-std::string words_of(const cuda::SelectPlan& plan) {
-  const auto of_groups = [&](const std::string& layout, unsigned chunks) {
-    return layout + " q" + std::to_string(plan.group) + (chunks > 1 ? " chunks" : "") +
-           (plan.halves ? " halves" : "");
-  };
-  switch (plan.layout) {
-    case cuda::SelectLayout::kGathered:
-      return "gathered words" + std::to_string(plan.gathered.of_word) + " channels" +
-             std::to_string(plan.gathered.channels);
-    case cuda::SelectLayout::kSort:
-      return "sort";
-    case cuda::SelectLayout::kPatterns:
-      return "patterns";
-    case cuda::SelectLayout::kStaged:
-      return of_groups("staged", 1) + (plan.of_warps ? " warps" : "");
-    case cuda::SelectLayout::kWhole:
-      return of_groups("whole", 1);
-    case cuda::SelectLayout::kSpans:
-      return of_groups("spans", 1) + " cluster" + std::to_string(plan.spanned.cluster) +
-             (plan.keeps ? " keeps" : "");
-    case cuda::SelectLayout::kStreams:
-      return of_groups("streams", plan.streams.chunks) + (plan.across_spans ? " spans" : "");
-    case cuda::SelectLayout::kSampled:
-      return of_groups("sampled", plan.streams.chunks) + " passes" + std::to_string(plan.passes);
-    case cuda::SelectLayout::kColumns:
-      return of_groups("columns", plan.columns.chunks);
-    case cuda::SelectLayout::kStripes:
-      return "stripes slots" + std::to_string(plan.stripe.slots) + " cluster" +
-             std::to_string(plan.columns.chunks) + " threads" + std::to_string(plan.threads);
-    case cuda::SelectLayout::kListed:
-      return "listed q" + std::to_string(plan.group) + " sample" +
-             std::to_string(plan.listed.sample) + (plan.columns.are_general() ? " general" : "");
+/// What tests know of a plan of quantiles: words, and numbers, 0 if its layout has none.
+struct QuantilePlan {
+  std::string words;
+  int64_t slots = 0, group = 0, sorted = 0, stream_rows = 0, column_rows = 0, rows_of_columns = 0;
+  int64_t sample = 0, room = 0, passes = 0;
+
+  explicit QuantilePlan(const cuda::SelectPlan& plan) {
+    std::visit([&](const auto& in) { describe(in, plan); }, plan.layout);
   }
-  return "";
-}
+
+ private:
+  static std::string word(const std::string& name, int64_t value) {
+    return " " + name + std::to_string(value);
+  }
+  void describe_group(const std::string& layout, int64_t of_group, const cuda::SelectPlan& plan) {
+    group = of_group;
+    slots = group * cuda::kTargetsOfQ;
+    words = layout + word("q", group) + (plan.halves ? " halves" : "");
+  }
+  void describe(const cuda::GatherShape& in, const cuda::SelectPlan&) {
+    words = "gathered" + word("words", in.of_word) + word("channels", in.channels);
+  }
+  void describe(const cuda::SelectSorted& in, const cuda::SelectPlan&) {
+    words = "sort";
+    sorted = in.size;
+  }
+  void describe(const cuda::SelectPatterns&, const cuda::SelectPlan&) {
+    words = "patterns";
+  }
+  void describe(const cuda::SelectStaged& in, const cuda::SelectPlan& plan) {
+    describe_group("staged", in.shape.group, plan);
+    words += in.of_warps ? " warps" : "";
+  }
+  void describe(const cuda::SelectWhole& in, const cuda::SelectPlan& plan) {
+    describe_group("whole", in.group, plan);
+  }
+  void describe(const cuda::SelectSpans& in, const cuda::SelectPlan& plan) {
+    describe_group("spans", in.shape.group, plan);
+    words += word("cluster", in.shape.cluster) + (in.keeps ? " keeps" : "");
+  }
+  void describe(const cuda::SelectPasses& in, const cuda::SelectPlan& plan) {
+    const bool columns = std::holds_alternative<cuda::ChannelColumns>(in.channels);
+    describe_group(columns ? "columns" : "streams", in.group, plan);
+    std::visit([&](const auto& channels) { describe_channels(channels); }, in.channels);
+  }
+  void describe_channels(const cuda::ChannelStreams& in) {
+    words += in.chunks > 1 ? " chunks" : "";
+    stream_rows = in.share * in.chunks;
+  }
+  void describe_channels(const cuda::ChannelSpans& in) {
+    words += in.chunks > 1 ? " chunks spans" : " spans";
+  }
+  void describe_channels(const cuda::ChannelColumns& in) {
+    words += in.chunks > 1 ? " chunks" : "";
+    column_rows = in.share * in.chunks;
+    rows_of_columns = in.rows;
+  }
+  void describe(const cuda::SelectSampled& in, const cuda::SelectPlan& plan) {
+    describe_group("sampled", 1, plan);
+    describe_channels(in.streams);
+    words += word("passes", in.passes);
+    sample = in.sample;
+    room = in.room;
+    passes = in.passes;
+  }
+  void describe(const cuda::SelectStripes& in, const cuda::SelectPlan& plan) {
+    slots = in.shape.slots;
+    words = "stripes" + word("slots", slots) + word("cluster", in.columns.chunks) +
+            word("threads", plan.threads);
+  }
+  void describe(const cuda::SelectListed& in, const cuda::SelectPlan& plan) {
+    describe_group("listed", in.group, plan);
+    words += word("sample", in.sample) + (in.columns.are_general() ? " general" : "");
+  }
+};
 
 /// The problem and the number of q's: words, and numbers of the plan.
 void plan_of_quantile() {
   const Problem problem = read_loops();
   const int64_t num_q = read();
   const cuda::SelectPlan plan = plan_select(problem, num_q, cuda::kTargetsOfQ, read_limits());
-  std::cout << words_of(plan) << '\n';
+  const QuantilePlan of(plan);
+  std::cout << of.words << '\n';
   for (const int64_t number :
-       {int64_t{plan.threads}, plan.blocks, plan.shared_bytes, int64_t{plan.slots}, plan.group,
-        plan.counter_bytes(problem.num_channels()), int64_t{plan.halves}, int64_t{plan.sorted},
-        plan.streams.share * plan.streams.chunks, plan.columns.share * plan.columns.chunks,
-        plan.columns.rows, plan.sample, int64_t{plan.room}, int64_t{plan.passes}}) {
+       {int64_t{plan.threads}, plan.blocks, plan.shared_bytes, of.slots, of.group,
+        plan.counter_bytes(problem.num_channels()), int64_t{plan.halves}, of.sorted, of.stream_rows,
+        of.column_rows, of.rows_of_columns, of.sample, of.room, of.passes}) {
     std::cout << number << ' ';
   }
 }
@@ -419,8 +459,8 @@ void quantile() {
   // How often each element is read.
   const int64_t size = problem.num_channels() * problem.num_rows();
   const auto reads = static_cast<int64_t>(bytes_read) / (size * cuda::bytes_of_type(problem.type));
-  std::cout << words_of(plan_select(problem, num_q, values_of_q(interpolation), launch.limits))
-            << " reads" << reads << '\n';
+  const QuantilePlan plan(plan_select(problem, num_q, values_of_q(interpolation), launch.limits));
+  std::cout << plan.words << " reads" << reads << '\n';
   below.write();
   above.write();
   weights.write();

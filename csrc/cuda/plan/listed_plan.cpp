@@ -1,4 +1,4 @@
-// The plan of kListed.
+// The plan of SelectListed.
 #include <algorithm>
 #include <cmath>
 
@@ -22,36 +22,29 @@ std::optional<SelectPlan> plan_listed(const SelectRequest& request) {
       (!are_columns(problem, element_bytes) && !are_general_columns(problem))) {
     return std::nullopt;
   }
-  SelectPlan plan = request.plan();
-  plan.layout = SelectLayout::kListed;
-  plan.threads = kThreadsOfLists;
-  ListedShape& listed = plan.listed;
-  listed.sample =
-      std::clamp(power_of_two_below(rows / kRowsPerSampled), kLeastListSample, kSampleSize);
+  SelectListed in{};
+  in.sample = std::clamp(power_of_two_below(rows / kRowsPerSampled), kLeastListSample, kSampleSize);
   // The median has the longest list.
-  const auto sample = static_cast<double>(listed.sample);
+  const auto sample = static_cast<double>(in.sample);
   const double margin = kSampleDeviations * 0.5 / std::sqrt(sample) + kSampleMargin / sample;
-  listed.room =
+  in.room =
       static_cast<int64_t>(kRoomOfList * 2 * margin * static_cast<double>(rows)) + kSpareOfList;
   const auto shared_of = [](int q) { return int64_t{kThreadsOfLists} * q * bytes_of_list(q); };
   const bool together = shared_of(kMostQOfLists) + kDeclaredBytes <= limits.shared_per_block;
-  const int64_t most_lists = kMostBytesOfLists / (channels * listed.room * element_bytes);
-  plan.group = together ? std::clamp(num_q, int64_t{1}, int64_t{kMostQOfLists}) : 1;
-  if (listed.room > kMostRoomOfList || most_lists < plan.group) {
+  const int64_t most_lists = kMostBytesOfLists / (channels * in.room * element_bytes);
+  in.group = together ? std::clamp(num_q, int64_t{1}, int64_t{kMostQOfLists}) : 1;
+  if (in.room > kMostRoomOfList || most_lists < in.group) {
     return std::nullopt;
   }
-  const int q = plan.group == 1 ? 1 : kMostQOfLists;
-  plan.shared_bytes = shared_of(q);
-  plan.slots = static_cast<unsigned>(plan.group) * kTargetsOfQ;
+  const int q = in.group == 1 ? 1 : kMostQOfLists;
   DeviceLimits at_once = limits;
   at_once.sm_count *= blocks_of_lists(q);
-  plan.columns = columns_of(problem, element_bytes, 5, kSetupBytes, at_once);
-  set_steps(plan.columns, plan.threads);
-  plan.blocks = plan.columns.blocks();
-  plan.streams = streams_of(problem, 1, limits);
-  plan.streams.set_share(rows); // a channel that is read again has one block
-  plan.digits = request.digits(kBitsOfDigit);
-  return plan;
+  in.columns = columns_of(problem, element_bytes, 5, kSetupBytes, at_once);
+  set_steps(in.columns, kThreadsOfLists);
+  in.streams = streams_of(problem, 1, limits);
+  in.streams.set_share(rows); // a channel that is read again has one block
+  in.digits = request.digits(kBitsOfDigit);
+  return SelectPlan{in, in.columns.blocks(), kThreadsOfLists, shared_of(q)};
 }
 
 } // namespace histo::cuda

@@ -37,27 +37,21 @@ std::optional<SelectPlan> plan_gathered(const SelectRequest& request) {
   if (vec16s_of(request.problem) || !(is_small || is_short)) {
     return std::nullopt;
   }
-  SelectPlan plan = request.plan();
-  plan.layout = SelectLayout::kGathered;
-  plan.gathered = gather_shape_of(request.problem);
+  GatherShape shape = gather_shape_of(request.problem);
   // Parts begin with whole lines, and so with whole words. There is room for some lines of short
   // channels, and for all channels of small inputs.
-  const int64_t room = kBytesOfGathered / (plan.gathered.step * element_bytes);
-  plan.gathered.channels =
+  const int64_t room = kBytesOfGathered / (shape.step * element_bytes);
+  shape.channels =
       std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, request.channels);
-  return plan;
+  return SelectPlan{shape};
 }
 
 SelectPlan plan_sort(const SelectRequest& request) {
-  SelectPlan plan = request.plan();
-  plan.layout = SelectLayout::kSort;
-  plan.sorted = 2;
-  while (plan.sorted < request.rows) {
-    plan.sorted *= 2;
+  SelectSorted in{2};
+  while (in.size < request.rows) {
+    in.size *= 2;
   }
-  plan.threads = kThreadsOfSort;
-  plan.blocks = ceil_div(request.channels, kThreadsOfSort / kLanes);
-  return plan;
+  return {in, ceil_div(request.channels, kThreadsOfSort / kLanes), kThreadsOfSort};
 }
 
 /// Whether there is one q of long channels, which are not too many.
@@ -74,49 +68,38 @@ std::optional<SelectPlan> plan_staged(const SelectRequest& request) {
       request.num_q * request.values_of_q > kMostStagedGroups * kMostSlotsOfStaged) {
     return std::nullopt;
   }
-  SelectPlan plan = request.plan();
-  plan.of_warps = fills_with_warps(*in, limits);
-  plan.group = std::min<int64_t>(request.num_q, kMostSlotsOfStaged / plan.values_of_q);
-  plan.slots = plan.slots_of(plan.group);
-  plan.threads = plan.of_warps ? kFewestThreadsOfShort
+  const bool of_warps = fills_with_warps(*in, limits);
+  const auto group = static_cast<unsigned>(
+      std::min<int64_t>(request.num_q, kMostSlotsOfStaged / request.values_of_q));
+  const unsigned slots = group * request.values_of_q;
+  const int threads = of_warps ? kFewestThreadsOfShort
                                : threads_of_short_block(in->vec16s(), request.channels, limits);
-  const int64_t teams = plan.of_warps ? plan.threads / kLanes : 1;
+  const int64_t teams = of_warps ? threads / kLanes : 1;
   const int64_t of_team = in->vec16s() * kVec16Bytes +
-                          plan.slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
-  plan.shared_bytes = teams * of_team;
-  if (plan.shared_bytes + kDeclaredBytesOfSelect > limits.shared_per_block) {
+                          slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
+  const int64_t shared_bytes = teams * of_team;
+  if (shared_bytes + kDeclaredBytesOfSelect > limits.shared_per_block) {
     return std::nullopt;
   }
-  plan.staged = {
-      *in, static_cast<unsigned>(plan.group), plan.values_of_q, plan.slots,
-      static_cast<unsigned>(of_team)};
-  plan.blocks = blocks_of_short(request.channels, teams, plan.threads, plan.shared_bytes, limits);
-  plan.layout = SelectLayout::kStaged;
-  return plan;
+  const StagedShape shape{*in, group, request.values_of_q, slots, static_cast<unsigned>(of_team)};
+  return SelectPlan{
+      SelectStaged{shape, of_warps},
+      blocks_of_short(request.channels, teams, threads, shared_bytes, limits), threads,
+      shared_bytes};
 }
 
 SelectPlan plan_patterns(const SelectRequest& request) {
-  SelectPlan plan = request.plan();
-  plan.layout = SelectLayout::kPatterns;
-  plan.threads = kThreadsOfPatterns;
-  plan.blocks = request.channels;
-  plan.counters = kPatterns;
-  return plan;
+  return {SelectPatterns{}, request.channels, kPatterns, 0, kPatterns};
 }
 
-/// A plan that counts digits of `bits` bits, in a table with room for `slots`. Each target may have a
-/// slot of its own. None if that is too little.
-std::optional<SelectPlan> plan_slots(const SelectRequest& request, unsigned bits, int64_t slots) {
-  SelectPlan plan = request.plan();
-  plan.digits = request.digits(bits);
-  plan.group =
-      std::min<int64_t>({slots / plan.values_of_q, kMaxTargets / kTargetsOfQ, request.num_q});
-  plan.slots = plan.slots_of(plan.group);
-  for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
-    const KeyDigit digit = plan.digits.at(pass);
-    plan.counters += digit.first ? digit.counters() : plan.slots * digit.counters();
-  }
-  return plan.group > 0 ? std::optional(plan) : std::nullopt;
+/// Digits of `bits` bits, counted in a table with room for `slots`. Each target may have a slot of
+/// its own. None if that is too little.
+std::optional<DigitGroups> groups_of(const SelectRequest& request, unsigned bits, int64_t slots) {
+  const int64_t values_of_q = request.values_of_q;
+  const int64_t group =
+      std::min<int64_t>({slots / values_of_q, kMaxTargets / kTargetsOfQ, request.num_q});
+  const DigitGroups groups{request.digits(bits), group, request.values_of_q};
+  return group > 0 ? std::optional(groups) : std::nullopt;
 }
 
 std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
@@ -132,38 +115,40 @@ std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
   const int64_t free = limits.shared_per_block - kDeclaredBytesOfSelect - columns * kCounterBytes;
   const int64_t fitting = std::min<int64_t>(free / slot_bytes, kMostSlotsOfColumn);
-  std::optional<SelectPlan> plan = plan_slots(request, kBitsOfColumnDigit, fitting);
-  if (!plan) {
+  const auto groups = groups_of(request, kBitsOfColumnDigit, fitting);
+  if (!groups) {
     return std::nullopt;
   }
-  plan->layout = SelectLayout::kColumns;
-  plan->threads = kThreadsOfSelectColumns;
-  plan->shared_bytes = plan->slots * slot_bytes + columns * kCounterBytes;
-  plan->columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan->shared_bytes, limits);
-  const ChannelColumns& in = plan->columns;
+  const int64_t shared_bytes =
+      groups->slots_of(groups->group) * slot_bytes + columns * kCounterBytes;
+  ChannelColumns in = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * shared_bytes, limits);
   if (in.fill(element_bytes) < kLeastFillOfColumns) {
     return std::nullopt;
   }
-  set_steps(plan->columns, plan->threads);
-  plan->blocks = in.blocks();
-  return plan;
+  set_steps(in, kThreadsOfSelectColumns);
+  return SelectPlan{
+      SelectPasses{*groups, in}, in.blocks(), kThreadsOfSelectColumns, shared_bytes,
+      groups->counters()};
 }
 
-/// The bits of a digit of channels that are read for each of them.
-unsigned bits_of_digit(const SelectRequest& request) {
-  return request.element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit;
+/// The most bytes of a block's table.
+int64_t bytes_of_table(const DeviceLimits& limits) {
+  return limits.shared_per_block - kDeclaredBytesOfSelect;
+}
+/// The same, if an SM has two blocks: one counts while the other selects.
+int64_t bytes_of_half_table(const DeviceLimits& limits) {
+  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytesOfSelect - kReservedBytes;
+  return std::min(half, bytes_of_table(limits));
 }
 
-/// A plan that reads the rows of a channel in their order, with a table of `shared` bytes.
-SelectPlan plan_table(const SelectRequest& request, int64_t shared) {
-  const unsigned bits = bits_of_digit(request);
-  std::optional<SelectPlan> plan = plan_slots(request, bits, shared / kCounterBytes >> bits);
-  if (!plan) {
+/// Digits of channels that are read for each of them, counted in a table of `shared` bytes.
+DigitGroups groups_of_table(const SelectRequest& request, int64_t shared) {
+  const unsigned bits = request.element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit;
+  const auto groups = groups_of(request, bits, shared / kCounterBytes >> bits);
+  if (!groups) {
     throw InternalError("plan_select: too little shared memory");
   }
-  plan->shared_bytes = shared;
-  plan->streams = streams_of(request.problem, 1, request.limits);
-  return *plan;
+  return *groups;
 }
 
 /// The bytes of the elements that a block of a channel keeps.
@@ -214,7 +199,7 @@ std::optional<SelectPlan> plan_spans(const SelectRequest& request) {
     return std::nullopt;
   }
   unsigned cluster = cluster_that_keeps(request);
-  // A single run, or few of them, are read sooner by select_whole and others. So are long runs, if
+  // A single run, or few of them, are read sooner as SelectWhole and others. So are long runs, if
   // there are channels for all SMs, or runs begin within vec16s.
   const int64_t run = problem.rows[2].size;
   const bool is_run = run == request.rows || run >= kLongRunOfSpans;
@@ -230,38 +215,28 @@ std::optional<SelectPlan> plan_spans(const SelectRequest& request) {
   }
   const unsigned bits = keeps ? kBitsOfColumnDigit : kBitsOfDigit;
   const int64_t kept = keeps ? kept_bytes(request, cluster) : 0;
-  // Two blocks of a multiprocessor at least: one counts while the other selects.
-  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytesOfSelect - kReservedBytes;
-  const int64_t room = std::min(half, limits.shared_per_block - kDeclaredBytesOfSelect) - kept;
+  const int64_t room = bytes_of_half_table(limits) - kept;
   const int64_t tables = cluster > 1 ? 2 : 1; // and its sums over the cluster
   const Digits digits = request.digits(bits);
   const unsigned of_first = digits.at(0).counters(), of_slot = digits.at(1).counters();
   if (room < tables * kCounterBytes * (of_first + kSpareCounters)) {
     return std::nullopt;
   }
-  std::optional<SelectPlan> plan =
-      plan_slots(request, bits, room / (tables * kCounterBytes) / of_slot);
-  if (!plan) {
+  const auto groups = groups_of(request, bits, room / (tables * kCounterBytes) / of_slot);
+  if (!groups) {
     return std::nullopt;
   }
-  const auto in_vec16s = [](unsigned words) { return (words + 3) / 4 * 4; };
-  const unsigned counters = std::max(of_first, plan->slots * of_slot);
-  plan->spanned = {
-      cluster, static_cast<unsigned>(plan->group), in_vec16s(counters),
-      tables > 1 ? in_vec16s(counters) : 0};
-  plan->shared_bytes =
-      kCounterBytes * (int64_t{plan->spanned.table_words} + plan->spanned.sum_words) + kept;
-  plan->layout = SelectLayout::kSpans;
-  plan->keeps = keeps;
-  plan->threads = kThreadsOfSpans;
-  plan->spans = spans_of(problem, cluster);
-  plan->blocks = request.channels * cluster;
-  plan->counters = 0;
-  return plan;
+  const unsigned counters = std::max(of_first, groups->slots_of(groups->group) * of_slot);
+  const unsigned words = (counters + 3) / 4 * 4;
+  const SpannedShape shape{
+      cluster, static_cast<unsigned>(groups->group), words, tables > 1 ? words : 0};
+  return SelectPlan{
+      SelectSpans{spans_of(problem, cluster), digits, shape, keeps}, request.channels * cluster,
+      kThreadsOfSpans, tables * words * kCounterBytes + kept};
 }
 
-/// The passes of kSampled: one for a bad sample, those that find a few of all keys, and one that
-/// finds the values among these.
+/// The passes of SelectSampled: one for a bad sample, those that find a few of all keys, and one
+/// that finds the values among these.
 unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   unsigned passes = 2;
   for (uint64_t keys = ~uint64_t{0} >> (64 - 8 * element_bytes); keys >= room; ++passes) {
@@ -270,39 +245,32 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   return passes;
 }
 
-/// All blocks read each channel.
-SelectPlan plan_streams(const SelectRequest& request) {
-  SelectPlan plan = plan_table(request, request.limits.shared_per_block - kDeclaredBytesOfSelect);
-  plan.layout = SelectLayout::kStreams;
-  plan.threads = threads_of_select_streams(request.element_bytes);
-  plan.blocks = request.channels * plan.streams.chunks;
-  return plan;
-}
-
-/// The same for channels that lie in short runs, as those of images do: all blocks read across runs.
-std::optional<SelectPlan> plan_streams_of_spans(const SelectRequest& request) {
+/// Whether all blocks read across the short runs of a channel, as images have them.
+bool takes_short_runs(const SelectRequest& request) {
   const int64_t rows = request.rows;
   const Extent& run = request.problem.rows[2];
-  if (run.size == rows || run.stride != 1 || run.size >= kMostRunOfStreamedSpans ||
-      rows < kRowsToStreamSpans || rows >= kMaxRows || request.bytes() < kBytesToStreamSpans ||
-      request.channels >= kManyChannelsOfSm * request.limits.sm_count) {
-    return std::nullopt;
-  }
-  SelectPlan plan = plan_streams(request);
-  plan.across_spans = true;
-  plan.spans = spans_of(request.problem, plan.streams.chunks);
-  return plan;
+  return run.size != rows && run.stride == 1 && run.size < kMostRunOfStreamedSpans &&
+         rows >= kRowsToStreamSpans && rows < kMaxRows && request.bytes() >= kBytesToStreamSpans &&
+         request.channels < kManyChannelsOfSm * request.limits.sm_count;
 }
 
-/// All blocks read each channel, for one q of long channels: a sample narrows the search.
-SelectPlan plan_sampled(const SelectRequest& request) {
-  SelectPlan plan = plan_streams(request);
-  plan.layout = SelectLayout::kSampled;
-  plan.sample = kSampleSize;
-  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
-  plan.passes = passes_of_sampled(request.element_bytes, plan.room);
-  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
-  return plan;
+/// All blocks read each channel: once for each digit, or less often if a sample narrows the search.
+SelectPlan plan_streams(const SelectRequest& request) {
+  const int64_t shared = bytes_of_table(request.limits);
+  const ChannelStreams in = streams_of(request.problem, 1, request.limits);
+  const int64_t blocks = request.channels * in.chunks;
+  const int threads = threads_of_select_streams(request.element_bytes);
+  if (takes_sample(request) && !takes_short_runs(request)) {
+    const unsigned room = static_cast<unsigned>(shared / kCounterBytes) - kSpareCounters;
+    const SelectSampled sampled{
+        in, kSampleSize, room, passes_of_sampled(request.element_bytes, room)};
+    return {sampled, blocks, threads, shared, room + kSpareCounters + kCountersBesideWindow};
+  }
+  SelectPasses passes{groups_of_table(request, shared), in};
+  if (takes_short_runs(request)) {
+    passes.channels = spans_of(request.problem, in.chunks);
+  }
+  return {passes, blocks, threads, shared, passes.counters()};
 }
 
 /// A block reads each channel, if there are many or they are short.
@@ -314,25 +282,23 @@ std::optional<SelectPlan> plan_whole(const SelectRequest& request) {
   if (rows > kMostRowsOfOneBlock && !fills && !many) {
     return std::nullopt;
   }
-  // Two blocks of a multiprocessor: one counts while the other selects.
-  const int64_t half = limits.shared_per_sm / 2 - kDeclaredBytesOfSelect - kReservedBytes;
-  SelectPlan plan =
-      plan_table(request, std::min(half, limits.shared_per_block - kDeclaredBytesOfSelect));
-  plan.layout = SelectLayout::kWhole;
-  plan.threads = kThreadsOfWhole;
-  plan.blocks = channels;
-  plan.streams.set_share(rows);
-  return plan;
+  const int64_t shared = bytes_of_half_table(limits);
+  const DigitGroups groups = groups_of_table(request, shared);
+  ChannelStreams in = streams_of(request.problem, 1, limits);
+  in.set_share(rows);
+  return SelectPlan{SelectWhole{groups, in}, channels, kThreadsOfWhole, shared, groups.counters()};
 }
 
 /// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
 SelectPlan plan_digits(const SelectRequest& request) {
-  for (const auto plan_some : {plan_streams_of_spans, plan_spans, plan_whole}) {
-    if (const auto found = plan_some(request)) {
-      return *found;
+  if (!takes_short_runs(request)) {
+    for (const auto plan_some : {plan_spans, plan_whole}) {
+      if (const auto found = plan_some(request)) {
+        return *found;
+      }
     }
   }
-  return takes_sample(request) ? plan_sampled(request) : plan_streams(request);
+  return plan_streams(request);
 }
 
 SelectPlan plan_layout(const SelectRequest& request) {
@@ -360,6 +326,7 @@ SelectPlan plan_select(
     const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
   SelectPlan plan = plan_layout({problem, num_q, values_of_q, limits});
   const int64_t channels = problem.num_channels();
+  plan.overlaps = limits.has_clusters();
   plan.halves = channels > 1 && plan.counter_bytes(channels) > kMaxBytesOfSelectCounters;
   return plan;
 }

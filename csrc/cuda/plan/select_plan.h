@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <variant>
 
 #include "core/ranks.h"
 #include "cuda/plan/channels.h"
@@ -46,22 +47,7 @@ constexpr unsigned kTargetsOfQ = 2;
 /// A lane of a warp has a target.
 constexpr unsigned kMaxTargets = 32;
 
-enum class SelectLayout {
-  kGathered, // short channels that are not runs: copied into runs, and then planned again
-  kSort,     // short channels: a warp sorts one in registers
-  kPatterns, // types of one byte: all values are counted, and their counts scanned
-  kStaged,   // short channels: a warp or a block keeps one in shared memory
-  kWhole,    // a block has a channel
-  kSpans,    // the blocks of a cluster have a channel, and may keep it in shared memory
-  kStreams,  // channels one after another, each for several blocks
-  kSampled,  // the same for one q of long channels: a sample tells where its values lie
-  kColumns,  // channels side by side, a lane each
-  kStripes,  // the same, all passes in one kernel
-  kListed,   // the same of long channels: a sample tells which values are listed and looked through
-};
-
 constexpr int kPatterns = 256; // of a byte
-constexpr int kThreadsOfPatterns = kPatterns;
 
 /// A table has a few counters more than `room`: products that find counters are rounded up.
 constexpr unsigned kSpareCounters = 4;
@@ -78,24 +64,39 @@ HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
   return root <= room ? root : keys / room + 1;
 }
 
-/// The most prefixes of a column that kStripes and kColumns count together: they are in registers.
+/// The most prefixes of a column that are counted together: they are in registers.
 constexpr unsigned kMostSlotsOfColumn = 6;
 
-/// kStripes: what a block has room for.
-struct StripeShape {
-  unsigned targets; // that are looked for together
-  unsigned slots;   // prefixes of a column whose next digits are counted together
+/// Digits that are counted for some q's together.
+struct DigitGroups {
+  Digits digits;
+  int64_t group;        // q's that are selected together
+  unsigned values_of_q; // that may differ: 2 if the quantile lies between two
+
+  /// The prefixes of a channel whose next digits are counted, if so many q's are selected.
+  unsigned slots_of(int64_t num_q) const {
+    return static_cast<unsigned>(num_q) * values_of_q;
+  }
+  /// The counters of all digits of a channel.
+  int64_t counters() const {
+    int64_t sum = 0;
+    for (unsigned pass = 0; pass < digits.count(); ++pass) {
+      const KeyDigit digit = digits.at(pass);
+      sum += (digit.first ? 1 : slots_of(group)) * digit.counters();
+    }
+    return sum;
+  }
 };
 
-/// kSpans: the words of a block's shared memory, and what it does with them.
-struct SpannedShape {
-  unsigned cluster;     // blocks of a channel
-  unsigned group;       // q's that are selected together
-  unsigned table_words; // a multiple of four
-  unsigned sum_words;   // the same, of the sums over the cluster; 0 if one block has a channel
+/// Short channels: a warp sorts one in registers.
+struct SelectSorted {
+  unsigned size; // the elements that a warp sorts, a power of two
 };
 
-/// kStaged: what a team has room for.
+/// Types of one byte: all values are counted, and their counts scanned.
+struct SelectPatterns {};
+
+/// The shared memory of a team that keeps a channel.
 struct StagedShape {
   ChannelVec16s vec16s;
   unsigned group;       // q's that are selected together
@@ -104,43 +105,90 @@ struct StagedShape {
   unsigned team_bytes;  // of shared memory
 };
 
-/// kListed: what is sampled and listed.
-struct ListedShape {
+/// Short channels: a team keeps one in shared memory.
+struct SelectStaged {
+  StagedShape shape;
+  bool of_warps; // teams are warps, and not blocks
+};
+
+/// A block has a channel.
+struct SelectWhole : DigitGroups {
+  ChannelStreams streams;
+};
+
+/// The words of a block's shared memory, and what it does with them.
+struct SpannedShape {
+  unsigned cluster;     // blocks of a channel
+  unsigned group;       // q's that are selected together
+  unsigned table_words; // a multiple of four
+  unsigned sum_words;   // the same, of the sums over the cluster; 0 if one block has a channel
+};
+
+/// The blocks of a cluster have a channel, and may keep it in shared memory.
+struct SelectSpans {
+  ChannelSpans spans;
+  Digits digits;
+  SpannedShape shape;
+  bool keeps;
+};
+
+/// A kernel counts each digit. Several blocks read a channel of ChannelStreams or, if it lies in
+/// short runs, of ChannelSpans. ChannelColumns lie side by side, a lane each.
+struct SelectPasses : DigitGroups {
+  std::variant<ChannelStreams, ChannelSpans, ChannelColumns> channels;
+};
+
+/// One q of long channels, each for several blocks: a sample tells where its values lie.
+struct SelectSampled {
+  ChannelStreams streams;
+  int64_t sample;  // elements of a channel
+  unsigned room;   // the counters that a window may have
+  unsigned passes; // as many as any data need
+};
+
+/// The shared memory of a block that has rows of a stripe of columns.
+struct StripeShape {
+  unsigned targets; // that are looked for together
+  unsigned slots;   // prefixes of a column whose next digits are counted together
+};
+
+/// Channels side by side, a lane each, all passes in one kernel.
+struct SelectStripes {
+  ChannelColumns columns;
+  StripeShape shape;
+};
+
+/// Long channels side by side: a sample tells which values are listed and looked through.
+struct SelectListed {
+  ChannelColumns columns;
+  ChannelStreams streams; // of a channel that is read again, because its sample was bad
+  Digits digits;
+  int64_t group;  // q's whose lists are filled together
   int64_t sample; // elements of a channel
   int64_t room;   // values of a list, of one q and channel
 };
 
+/// Short channels that are not runs are copied into runs of a GatherShape, and then planned again.
 struct SelectPlan {
-  SelectLayout layout;
-  GatherShape gathered;   // kGathered: the channels that are copied at a time
-  ChannelStreams streams; // of kWhole and kSampled, too
-  ChannelSpans spans;     // of kSpans
-  SpannedShape spanned;
-  StagedShape staged;
-  bool of_warps;          // kStaged: teams
-  bool keeps;             // kSpans: elements stay in shared memory
-  ChannelColumns columns; // of kStripes, too
-  StripeShape stripe;
-  Digits digits;
-  int64_t blocks;
-  int threads;
-  int64_t shared_bytes;
-  unsigned values_of_q; // that may differ: 2 if the quantile lies between two
-  unsigned slots;       // prefixes of a channel that a table has room for
-  int64_t group;        // q's that are selected together, or whose lists are filled together
-  unsigned sorted;      // kSort: the elements that a warp sorts, a power of two
-  int64_t counters;     // of a channel, in memory
-  int64_t sample;       // kSampled: the elements of a channel that are looked at first
-  unsigned room;        // kSampled: the counters that a window may have
-  unsigned passes;      // kSampled: as many as any data need
-  bool overlaps;        // kernels start before the one before ends
-  bool halves;          // counters take too much memory: half of the channels is selected first
-  ListedShape listed;
-  bool across_spans; // kStreams: blocks read `spans`, since channels lie in short runs
+  std::variant<
+      GatherShape,
+      SelectSorted,
+      SelectPatterns,
+      SelectStaged,
+      SelectWhole,
+      SelectSpans,
+      SelectPasses,
+      SelectSampled,
+      SelectStripes,
+      SelectListed>
+      layout;
+  int64_t blocks = 0;
+  int threads = 0;
+  int64_t shared_bytes = 0;
+  int64_t counters = 0;  // of a channel, in memory
+  bool overlaps = false; // kernels start before the one before ends
+  bool halves = false;   // counters take too much memory: half of the channels is selected first
 
-  unsigned slots_of(int64_t num_q) const {
-    return static_cast<unsigned>(num_q) * values_of_q;
-  }
   int64_t counter_bytes(int64_t channels) const {
     return channels * counters * int64_t{sizeof(int64_t)};
   }

@@ -25,13 +25,6 @@ struct SelectRequest {
   Digits digits(unsigned bits) const {
     return {static_cast<unsigned>(8 * element_bytes), bits};
   }
-  /// A plan with the fields that all layouts share.
-  SelectPlan plan() const {
-    SelectPlan plan{};
-    plan.values_of_q = values_of_q;
-    plan.overlaps = limits.has_clusters();
-    return plan;
-  }
 };
 
 /// Long channels side by side, whose values near a quantile are listed. Two-byte types

@@ -1,4 +1,4 @@
-// The plan of kStripes.
+// The plan of SelectStripes.
 #include <algorithm>
 
 #include "cuda/plan/common.h"
@@ -62,26 +62,22 @@ std::optional<SelectPlan> plan_stripes(const SelectRequest& request) {
   if (most < 1) {
     return std::nullopt;
   }
-  SelectPlan plan = request.plan();
-  plan.layout = SelectLayout::kStripes;
-  plan.slots = static_cast<unsigned>(std::min(most, q * plan.values_of_q));
-  plan.stripe = {static_cast<unsigned>(q * kTargetsOfQ), plan.slots};
-  plan.shared_bytes = beside + plan.slots * of_slot;
+  const auto slots = static_cast<unsigned>(std::min(most, q * request.values_of_q));
+  const StripeShape shape{static_cast<unsigned>(q * kTargetsOfQ), slots};
+  const int64_t shared_bytes = beside + slots * of_slot;
   // With many stripes an SM has two blocks of half the threads: one counts while the other waits.
   const bool two_of_sm = in.batches * in.stripes > limits.sm_count &&
-                         2 * (plan.shared_bytes + kReservedBytes) <= limits.shared_per_sm;
-  plan.threads = two_of_sm ? kThreadsOfStripes / 2 : kThreadsOfStripes;
+                         2 * (shared_bytes + kReservedBytes) <= limits.shared_per_sm;
+  const int threads = two_of_sm ? kThreadsOfStripes / 2 : kThreadsOfStripes;
   in.chunks = cluster_of(in, limits);
   in.share = ceil_div(in.rows, int64_t{in.chunks});
-  set_steps(in, plan.threads);
-  plan.blocks = in.blocks();
-  plan.columns = in;
+  set_steps(in, threads);
   const bool many =
-      static_cast<double>(plan.blocks) >= enough_blocks_of_stripes(element_bytes) * limits.sm_count;
+      static_cast<double>(in.blocks()) >= enough_blocks_of_stripes(element_bytes) * limits.sm_count;
   if (!many && request.bytes() > kMostBytesOfFewStripes) {
     return std::nullopt;
   }
-  return plan;
+  return SelectPlan{SelectStripes{in, shape}, in.blocks(), threads, shared_bytes};
 }
 
 } // namespace histo::cuda

@@ -167,12 +167,12 @@ __global__ __launch_bounds__(kThreads, 1) void count_digit_columns_kernel(
 
 } // namespace
 
-void count_digit_columns(
-    const SelectPlan& plan,
-    const SelectionPart& part,
+void count_digit(
+    const ChannelColumns& in,
+    const SelectCall& call,
     const SelectPass& pass,
     const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     const auto kernel_of = [&](auto column) {
@@ -180,12 +180,12 @@ void count_digit_columns(
       return pass.digit.first ? count_digit_columns_kernel<true, Bits, Column>
                               : count_digit_columns_kernel<false, Bits, Column>;
     };
-    const auto kernel = plan.columns.are_general() ? kernel_of(TypeTag<GeneralColumn<Bits>>{})
-                                                   : kernel_of(TypeTag<ColumnOfThread<Bits>>{});
+    const auto kernel = in.are_general() ? kernel_of(TypeTag<GeneralColumn<Bits>>{})
+                                         : kernel_of(TypeTag<ColumnOfThread<Bits>>{});
     start(
-        launch, "count_digit_columns", kernel, shape_of(plan),
-        static_cast<const Bits*>(problem.data), plan.columns, KeyOrder<Bits>::of(problem.type),
-        pass, part.num_targets());
+        launch, "count_digit_columns", kernel, shape_of(call.plan, 1, call.plan.overlaps),
+        static_cast<const Bits*>(problem.data), in, KeyOrder<Bits>::of(problem.type), pass,
+        call.part.num_targets());
   });
 }
 

@@ -64,29 +64,33 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   }
 }
 
-} // namespace
-
-void count_digit_streams(
-    const SelectPlan& plan,
-    const SelectionPart& part,
-    const SelectPass& pass,
-    const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+template <template <class> class Walk, class In>
+void count_by(const In& in, const SelectCall& call, const SelectPass& pass, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
-    const auto run = [&](auto walk, const auto& in) {
-      using Walk = typename decltype(walk)::type;
-      using In = std::decay_t<decltype(in)>;
-      start(
-          launch, "count_digit_streams",
-          pass.digit.first ? count_digit_streams_kernel<true, Bits, Walk, In>
-                           : count_digit_streams_kernel<false, Bits, Walk, In>,
-          shape_of(plan), static_cast<const Bits*>(problem.data), in,
-          KeyOrder<Bits>::of(problem.type), pass, part.num_targets());
-    };
-    plan.across_spans ? run(TypeTag<Spans<Bits>>{}, plan.spans)
-                      : run(TypeTag<StreamOfBlock<Bits>>{}, plan.streams);
+    start(
+        launch, "count_digit_streams",
+        pass.digit.first ? count_digit_streams_kernel<true, Bits, Walk<Bits>, In>
+                         : count_digit_streams_kernel<false, Bits, Walk<Bits>, In>,
+        shape_of(call.plan, 1, call.plan.overlaps), static_cast<const Bits*>(problem.data), in,
+        KeyOrder<Bits>::of(problem.type), pass, call.part.num_targets());
   });
+}
+
+} // namespace
+
+void count_digit(
+    const ChannelStreams& in,
+    const SelectCall& call,
+    const SelectPass& pass,
+    const Launch& launch) {
+  count_by<StreamOfBlock>(in, call, pass, launch);
+}
+
+void count_digit(
+    const ChannelSpans& in, const SelectCall& call, const SelectPass& pass, const Launch& launch) {
+  count_by<Spans>(in, call, pass, launch);
 }
 
 } // namespace histo::cuda

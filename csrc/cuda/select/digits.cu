@@ -55,21 +55,22 @@ __global__ __launch_bounds__(kThreadsOfDigits) void find_digits_kernel(
 } // namespace
 
 void find_digits(
-    const SelectPlan& plan,
-    const SelectionPart& part,
+    const SelectPasses& in,
+    const SelectCall& call,
     const SelectPass& pass,
     const unsigned long long* first,
     RankTarget* found,
     const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
         launch, "find_digits", find_digits_kernel<Bits>,
         LaunchShape{
-            grid_of(problem.num_channels() * pass.slots), kThreadsOfDigits, 0, 1, plan.overlaps},
-        part, KeyOrder<Bits>::of(problem.type), pass, problem.num_rows(),
-        plan.digits.at(0).values(), first, found);
+            grid_of(problem.num_channels() * pass.slots), kThreadsOfDigits, 0, 1,
+            call.plan.overlaps},
+        call.part, KeyOrder<Bits>::of(problem.type), pass, problem.num_rows(),
+        in.digits.at(0).values(), first, found);
   });
 }
 

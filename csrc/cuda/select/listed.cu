@@ -246,55 +246,52 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void pick_listed_kernel(
 }
 
 template <int kQ, class Bits>
-void fill_lists(
-    const SelectPlan& plan,
-    const Problem& problem,
-    const ValueLists<Bits>& lists,
-    const Launch& launch) {
-  const auto* data = static_cast<const Bits*>(problem.data);
-  const auto order = KeyOrder<Bits>::of(problem.type);
-  start(
-      launch, "list_columns",
-      plan.columns.are_general() ? list_columns_kernel<kQ, Bits, GeneralColumn<Bits>>
-                                 : list_columns_kernel<kQ, Bits, ColumnOfThread<Bits>>,
-      shape_of(plan), data, plan.columns, order, lists);
+auto list_kernel_of(const ChannelColumns& in) {
+  return in.are_general() ? list_columns_kernel<kQ, Bits, GeneralColumn<Bits>>
+                          : list_columns_kernel<kQ, Bits, ColumnOfThread<Bits>>;
 }
 
 template <class Bits>
-void select_listed_bits(const SelectPlan& plan, SelectionPart part, const Launch& launch) {
+void select_bits(const SelectListed& in, const SelectCall& call, const Launch& launch) {
+  SelectionPart part = call.part;
   const Problem& problem = part.selection.problem;
   const int64_t channels = problem.num_channels(), end = part.first_q + part.num_q;
-  const int64_t most = plan.group * channels;
+  const int64_t most = in.group * channels;
   const int64_t words = most * int64_t{kCountersOfList} + channels;
+  const auto* data = static_cast<const Bits*>(problem.data);
+  const auto order = KeyOrder<Bits>::of(problem.type);
+  const auto list_kernel = in.group == 1 ? list_kernel_of<1, Bits>(in.columns)
+                                         : list_kernel_of<kMostQOfLists, Bits>(in.columns);
+  const bool overlaps = call.plan.overlaps;
   ValueLists<Bits> lists{};
   lists.channels = channels;
-  lists.room = plan.listed.room;
+  lists.room = in.room;
   lists.values = static_cast<Bits*>(launch.allocate(most * lists.room * int64_t{sizeof(Bits)}));
   lists.counters =
       static_cast<unsigned long long*>(launch.allocate(words * int64_t{sizeof(int64_t)}));
-  for (; part.first_q < end; part.first_q += plan.group) {
-    part.num_q = std::min<int64_t>(plan.group, end - part.first_q);
+  for (; part.first_q < end; part.first_q += in.group) {
+    part.num_q = std::min<int64_t>(in.group, end - part.first_q);
     lists.num_q = static_cast<unsigned>(part.num_q);
-    lists.ends = find_sample_ends(part, plan.listed.sample, true, lists.counters, words, launch);
-    plan.group == 1 ? fill_lists<1>(plan, problem, lists, launch)
-                    : fill_lists<kMostQOfLists>(plan, problem, lists, launch);
+    lists.ends = find_sample_ends(part, in.sample, true, lists.counters, words, launch);
+    start(
+        launch, "list_columns", list_kernel, shape_of(call.plan, 1, overlaps), data, in.columns,
+        order, lists);
     start(
         launch, "pick_listed", pick_listed_kernel<Bits>,
-        LaunchShape{grid_of(channels * part.num_q), kThreadsOfWhole, kPickBytes, 1, plan.overlaps},
-        static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
-        part, lists, plan.digits);
+        LaunchShape{grid_of(channels * part.num_q), kThreadsOfWhole, kPickBytes, 1, overlaps}, data,
+        in.streams, order, part, lists, in.digits);
   }
 }
 
 } // namespace
 
-void select_listed(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  visit_wide_bits(part.selection.problem.type, [&](auto tag) {
+void select_layout(const SelectListed& in, const SelectCall& call, const Launch& launch) {
+  visit_wide_bits(call.part.selection.problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     if constexpr (sizeof(Bits) == 2) {
       throw InternalError("select_listed: digits of two-byte types are counted");
     } else {
-      select_listed_bits<Bits>(plan, part, launch);
+      select_bits<Bits>(in, call, launch);
     }
   });
 }

@@ -40,18 +40,18 @@ __global__ __launch_bounds__(kPatterns) void select_patterns_kernel(
 
 } // namespace
 
-void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+void select_layout(const SelectPatterns&, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   Problem bytes = problem;
   bytes.type = ElementType::kUInt8;
   bytes.num_bins = kPatterns;
-  bytes.counts = static_cast<int64_t*>(launch.allocate(plan.counter_bytes(problem.num_channels())));
+  bytes.counts =
+      static_cast<int64_t*>(launch.allocate(call.plan.counter_bytes(problem.num_channels())));
   count(bytes, ValueBinning{kPatterns}, launch);
   start(
-      launch, "select_patterns", select_patterns_kernel,
-      LaunchShape{grid_of(plan.blocks), kThreadsOfPatterns, 0, 1, plan.overlaps},
+      launch, "select_patterns", select_patterns_kernel, shape_of(call.plan, 1, call.plan.overlaps),
       reinterpret_cast<const unsigned long long*>(bytes.counts), problem.num_rows(),
-      KeyOrder<uint8_t>::of(problem.type), part);
+      KeyOrder<uint8_t>::of(problem.type), call.part);
 }
 
 } // namespace histo::cuda

@@ -234,34 +234,36 @@ __global__ __launch_bounds__(kThreadsOfDigits) void narrow_windows_kernel(
 }
 
 template <class Bits>
-void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
-  const int64_t channels = problem.num_channels(), size = channels * plan.counters;
+void select_bits(const SelectSampled& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
+  const int64_t channels = problem.num_channels(), counters = call.plan.counters;
+  const int64_t size = channels * counters;
   const auto order = KeyOrder<Bits>::of(problem.type);
   auto* windows = static_cast<Window*>(launch.allocate(channels * int64_t{sizeof(Window)}));
-  auto* counts = static_cast<unsigned long long*>(launch.allocate(plan.counter_bytes(channels)));
-  const SampleEnds sample = find_sample_ends(part, plan.sample, false, nullptr, 0, launch);
+  auto* counts =
+      static_cast<unsigned long long*>(launch.allocate(call.plan.counter_bytes(channels)));
+  const SampleEnds sample = find_sample_ends(call.part, in.sample, false, nullptr, 0, launch);
   start(
       launch, "open_windows", open_windows_kernel<Bits>,
       LaunchShape{grid_of(ceil_div(size, kThreadsOfDigits)), kThreadsOfDigits}, sample, order,
       channels, windows, counts, size);
-  for (unsigned pass = 0; pass < plan.passes; ++pass) {
+  for (unsigned pass = 0; pass < in.passes; ++pass) {
     start(
-        launch, "search_window", search_window_kernel<Bits>, shape_of(plan),
-        static_cast<const Bits*>(problem.data), plan.streams, order, plan.room, windows, counts,
-        plan.counters);
+        launch, "search_window", search_window_kernel<Bits>,
+        shape_of(call.plan, 1, call.plan.overlaps), static_cast<const Bits*>(problem.data),
+        in.streams, order, in.room, windows, counts, counters);
     start(
         launch, "narrow_windows", narrow_windows_kernel<Bits>,
-        LaunchShape{grid_of(channels), kThreadsOfDigits, 0, 1, plan.overlaps}, part, order,
-        problem.num_rows(), plan.room, windows, counts, plan.counters);
+        LaunchShape{grid_of(channels), kThreadsOfDigits, 0, 1, call.plan.overlaps}, call.part,
+        order, problem.num_rows(), in.room, windows, counts, counters);
   }
 }
 
 } // namespace
 
-void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  visit_wide_bits(part.selection.problem.type, [&](auto tag) {
-    select_sampled_bits<typename decltype(tag)::type>(plan, part, launch);
+void select_layout(const SelectSampled& in, const SelectCall& call, const Launch& launch) {
+  visit_wide_bits(call.part.selection.problem.type, [&](auto tag) {
+    select_bits<typename decltype(tag)::type>(in, call, launch);
   });
 }
 

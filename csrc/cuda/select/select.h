@@ -33,15 +33,23 @@ struct SelectionPart {
   }
 };
 
+/// A part of a selection by its plan.
+struct SelectCall {
+  const SelectPlan& plan;
+  const SelectionPart& part;
+};
+
 // The layouts of SelectPlan.
-void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_stripes(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_spans(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_staged(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
-void select_listed(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_layout(const GatherShape& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectSorted& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectPatterns& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectStaged& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectWhole& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectSpans& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectPasses& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectSampled& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectStripes& in, const SelectCall& call, const Launch& launch);
+void select_layout(const SelectListed& in, const SelectCall& call, const Launch& launch);
 
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
@@ -50,20 +58,26 @@ struct SelectPass {
   unsigned long long* counts;
   unsigned slots; // of a channel; the first digit has one
 };
-inline LaunchShape shape_of(const SelectPlan& plan) {
+
+/// `overlaps`: the kernel waits for the previous one, if that may not have ended.
+inline LaunchShape shape_of(const SelectPlan& plan, unsigned cluster = 1, bool overlaps = false) {
   return {
-      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-      plan.overlaps};
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+      static_cast<int>(cluster), overlaps};
 }
-void count_digit_streams(
-    const SelectPlan& plan, const SelectionPart& part, const SelectPass& pass, const Launch&);
-void count_digit_columns(
-    const SelectPlan& plan, const SelectionPart& part, const SelectPass& pass, const Launch&);
+
+/// Counts a digit. The plan is that of SelectPasses.
+void count_digit(
+    const ChannelStreams& in, const SelectCall& call, const SelectPass& pass, const Launch& launch);
+void count_digit(
+    const ChannelSpans& in, const SelectCall& call, const SelectPass& pass, const Launch& launch);
+void count_digit(
+    const ChannelColumns& in, const SelectCall& call, const SelectPass& pass, const Launch& launch);
 /// Finds the digits of the targets, or writes the result after the last pass. `first`: the counts of
 /// the first digit.
 void find_digits(
-    const SelectPlan& plan,
-    const SelectionPart& part,
+    const SelectPasses& in,
+    const SelectCall& call,
     const SelectPass& pass,
     const unsigned long long* first,
     RankTarget* found,

@@ -151,21 +151,20 @@ auto kernel_of(unsigned each) {
 
 } // namespace
 
-void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
-  SortedRows in{};
-  std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
-  std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
-  in.num_channels = problem.num_channels();
-  in.num_rows = static_cast<unsigned>(problem.num_rows());
-  const unsigned each = std::max(plan.sorted / kWarp, 1u);
+void select_layout(const SelectSorted& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
+  SortedRows rows{};
+  std::copy(std::begin(problem.channels), std::end(problem.channels), rows.channels);
+  std::copy(std::begin(problem.rows), std::end(problem.rows), rows.rows);
+  rows.num_channels = problem.num_channels();
+  rows.num_rows = static_cast<unsigned>(problem.num_rows());
+  const unsigned each = std::max(in.size / kWarp, 1u);
   visit_unsigned_type(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
-        launch, "select_sorted", kernel_of<Bits>(each), grid_of(plan.blocks),
-        dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const Bits*>(problem.data), in, KeyOrder<Bits>::of(problem.type), part,
-        plan.sorted / each);
+        launch, "select_sorted", kernel_of<Bits>(each), shape_of(call.plan),
+        static_cast<const Bits*>(problem.data), rows, KeyOrder<Bits>::of(problem.type), call.part,
+        in.size / each);
   });
 }
 

@@ -115,18 +115,15 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
 
 } // namespace
 
-void select_spans(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+void select_layout(const SelectSpans& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
         launch, "select_spans",
-        plan.keeps ? select_spans_kernel<Bits, true> : select_spans_kernel<Bits, false>,
-        LaunchShape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-            static_cast<int>(plan.spanned.cluster)},
-        static_cast<const Bits*>(problem.data), plan.spans, KeyOrder<Bits>::of(problem.type), part,
-        plan.digits, plan.spanned);
+        in.keeps ? select_spans_kernel<Bits, true> : select_spans_kernel<Bits, false>,
+        shape_of(call.plan, in.shape.cluster), static_cast<const Bits*>(problem.data), in.spans,
+        KeyOrder<Bits>::of(problem.type), call.part, in.digits, in.shape);
   });
 }
 

@@ -188,16 +188,15 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void select_st
 
 } // namespace
 
-void select_staged(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+void select_layout(const SelectStaged& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   visit_unsigned_type(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
         launch, "select_staged",
-        plan.of_warps ? select_staged_kernel<Bits, true> : select_staged_kernel<Bits, false>,
-        grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const Bits*>(problem.data), KeyOrder<Bits>::of(problem.type), part,
-        plan.staged);
+        in.of_warps ? select_staged_kernel<Bits, true> : select_staged_kernel<Bits, false>,
+        shape_of(call.plan), static_cast<const Bits*>(problem.data),
+        KeyOrder<Bits>::of(problem.type), call.part, in.shape);
   });
 }
 

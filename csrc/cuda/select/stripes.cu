@@ -300,19 +300,16 @@ __global__ __launch_bounds__(kThreadsOfStripes, 1) void select_stripes_kernel(
 
 } // namespace
 
-void select_stripes(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+void select_layout(const SelectStripes& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
         launch, "select_stripes",
-        plan.columns.are_general() ? select_stripes_kernel<Bits, GeneralColumn<Bits>>
-                                   : select_stripes_kernel<Bits, ColumnOfThread<Bits>>,
-        LaunchShape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-            static_cast<int>(plan.columns.chunks)},
-        static_cast<const Bits*>(problem.data), plan.columns, KeyOrder<Bits>::of(problem.type),
-        part, plan.stripe);
+        in.columns.are_general() ? select_stripes_kernel<Bits, GeneralColumn<Bits>>
+                                 : select_stripes_kernel<Bits, ColumnOfThread<Bits>>,
+        shape_of(call.plan, in.columns.chunks), static_cast<const Bits*>(problem.data), in.columns,
+        KeyOrder<Bits>::of(problem.type), call.part, in.shape);
   });
 }
 

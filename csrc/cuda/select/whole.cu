@@ -66,15 +66,14 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
 
 } // namespace
 
-void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  const Problem& problem = part.selection.problem;
+void select_layout(const SelectWhole& in, const SelectCall& call, const Launch& launch) {
+  const Problem& problem = call.part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
-        launch, "select_whole", select_whole_kernel<Bits>, grid_of(plan.blocks),
-        dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
-        part, plan.digits, plan.group);
+        launch, "select_whole", select_whole_kernel<Bits>, shape_of(call.plan),
+        static_cast<const Bits*>(problem.data), in.streams, KeyOrder<Bits>::of(problem.type),
+        call.part, in.digits, in.group);
   });
 }
 
