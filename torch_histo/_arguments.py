@@ -44,11 +44,6 @@ def is_plain(value: object) -> bool:
     )
 
 
-def is_plain_on_cpu(tensor: Tensor) -> bool:
-    """The same for operators that only a CPU has."""
-    return is_plain(tensor) and tensor.is_cpu
-
-
 def raise_as_python_would(
     error: Exception,
     argument: str,

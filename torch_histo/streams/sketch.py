@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -14,16 +15,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import (
-    has_values,
-    integer,
-    is_compiling,
-    is_plain,
-    is_plain_on_cpu,
-    shown,
-)
+from torch_histo._arguments import has_values, integer, is_compiling, is_plain, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
+from torch_histo._one_call import detached
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
 from torch_histo.streams._drawing import (
     QUANTILES,
@@ -135,8 +130,7 @@ class QuantileSketch(Stream):
             self.register_buffer(name, torch.full(sizes, key, dtype=torch.int64, device=device))
 
     def extra_repr(self) -> str:
-        channels = tuple(self.hist.shape[:-1])
-        return f"channels={channels}, bits={self.bits}, exponents={self.exponents}"
+        return f"channels={tuple(self._sizes())}, bits={self.bits}, exponents={self.exponents}"
 
     @property
     def min(self) -> Tensor:
@@ -145,10 +139,6 @@ class QuantileSketch(Stream):
     @property
     def max(self) -> Tensor:
         return self._extreme(self.max_key)
-
-    def _extremes(self) -> tuple[Tensor, Tensor]:
-        """The finite extremes; +inf and -inf where there are none."""
-        return _float(self.min_key), _float(self.max_key)
 
     def _extreme(self, key: Tensor) -> Tensor:
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
@@ -172,10 +162,8 @@ class QuantileSketch(Stream):
             return True
         if not (is_plain(x) and is_plain(self.hist)):
             return False
-        dims = self._dimensions(dim)
-        x = x.detach() if x.requires_grad else x
         try:
-            sketch_add(*state, x, self.bits, *self.exponents, dims)
+            sketch_add(*state, detached(x), self.bits, *self.exponents, self._dimensions(dim))
         except RuntimeError:  # nothing has changed; the other way says what is wrong, or counts
             return False
         return True
@@ -186,13 +174,9 @@ class QuantileSketch(Stream):
         if not unknown and is_plain(self.hist):
             fractions = fractions_of(f"{type(self).__name__}.quantile", q, self.hist)
             state = self.hist, self.min_key, self.max_key
-            try:
-                found: Tensor = sketch_quantile(
-                    *state, fractions, self.bits, *self.exponents, self._place
-                )
-            except RuntimeError:  # buffers that are not contiguous
-                pass
-            else:
+            bins = self.bits, *self.exponents
+            with suppress(RuntimeError):  # buffers that are not contiguous
+                found: Tensor = sketch_quantile(*state, fractions, *bins, self._place)
                 return found
         return super().quantile(q, **unknown)
 
@@ -273,7 +257,8 @@ class QuantileSketch(Stream):
             (1.0001, 0.0029)
         """
         counts = self.hist[..., 1:-2].double()
-        low, high = self._limits()
+        # +inf and -inf where there are no finite values.
+        low, high = (_float(key).unsqueeze(-1) for key in (self.min_key, self.max_key))
         values = self._middles()[1:-1].clamp(low, high)
         errors = self._errors(low, high)
         number = counts.sum(-1, keepdim=True)
@@ -292,14 +277,9 @@ class QuantileSketch(Stream):
         middles = (positive[1:] - positive[:-1]) * min(self._place, 1 - self._place)
         above = torch.cat((positive[:1] / 2, middles))
         inner = torch.cat((above.flip(0), torch.zeros_like(above[:1]), above))
-        huge = ((end - positive[-1:]).clamp(min=0) for end in (-low, high))
-        below, beyond = huge
+        below, beyond = ((end - positive[-1:]).clamp(min=0) for end in (-low, high))
         inner = inner.expand(*low.shape[:-1], -1)
         return torch.cat((below, inner, beyond), -1).minimum((high - low).clamp(min=0))
-
-    def _limits(self) -> Iterator[Tensor]:
-        """[channels, 1] each; of a channel without finite values +inf and -inf."""
-        return (_float(key).unsqueeze(-1) for key in (self.min_key, self.max_key))
 
     def _middles(self) -> Tensor:
         """A value for each count, [n + 2]; huge ones are cut off later."""
@@ -376,7 +356,7 @@ class QuantileSketch(Stream):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
-        expected = _logarithmic_edges(self.bits, *self.exponents).view(torch.int64)
+        expected = _logarithmic_edges(self.bits, *self.exponents, "cpu").view(torch.int64)
         can_compare = bits.shape == expected.shape and has_values(bits) and has_values(expected)
         if can_compare and not bits.cpu().equal(expected.cpu()):
             rest[-1].append(f"{prefix}edge_bits are of other bits or exponents: {self}")
@@ -444,19 +424,12 @@ def _ordered(bits: Tensor) -> Tensor:
 
 def _edges_beside(hist: Tensor, bits: int, first: int, last: int) -> Tensor:
     """The edges on the device of the counts."""
-    if is_plain_on_cpu(hist) and hist.shape[-1] <= _MOST_CACHED:
-        return _edges_on_cpu(bits, first, last).clone()
+    if is_plain(hist) and hist.is_cpu and hist.shape[-1] <= _MOST_CACHED:
+        return _cached_edges(bits, first, last, "cpu").clone()
     return _logarithmic_edges(bits, first, last, hist.device)
 
 
-@lru_cache(maxsize=8)
-def _edges_on_cpu(bits: int, first: int, last: int) -> Tensor:
-    return _logarithmic_edges(bits, first, last, "cpu")
-
-
-def _logarithmic_edges(
-    bits: int, first: int, last: int, device: torch.device | str | None = None
-) -> Tensor:
+def _logarithmic_edges(bits: int, first: int, last: int, device: torch.device | str) -> Tensor:
     """Made of the bits of float64, in which positive floats and their bits have one order."""
     step = _FRACTION_BITS - bits
     steps = torch.arange(((last - first) << bits) + 1, device=device)
@@ -466,3 +439,6 @@ def _logarithmic_edges(
     # One step towards zero: [e_k, e_{k+1}) then holds the opposites of (-e_{k+1}, -e_k].
     below = torch.cat((above[-1:], positive.flip(0) - 1)) + _INT64.min
     return torch.cat((below, torch.arange(2, device=device), above)).view(torch.float64)
+
+
+_cached_edges = lru_cache(maxsize=8)(_logarithmic_edges)
