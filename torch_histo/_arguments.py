@@ -209,6 +209,17 @@ def kept_sizes(sizes: Sequence[int], dim: Sequence[int] | None) -> list[int]:
     return [sizes[d] for d in kept_dimensions(len(sizes), dim or ())]
 
 
+def empty_counts(op: str, input: Tensor, dim: Sequence[int] | None, num_bins: int) -> Tensor:
+    """What an operator returns for a tensor without data."""
+    try:
+        return input.new_empty([*kept_sizes(input.shape, dim), num_bins], dtype=torch.int64)
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            raise
+        expected = f"{op}: num_bins must be so small that the counts have fewer bytes"
+        raise RuntimeError(f"{expected} than 2^63, got {num_bins}") from error
+
+
 def of_all_samples(
     input: Tensor, at: int, dim: Sequence[int] | None
 ) -> tuple[Tensor, list[int], int]:

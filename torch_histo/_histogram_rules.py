@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_histo import _library
 from torch_histo._arguments import (
     describe,
+    empty_counts,
     kept_sizes,
     name_of,
     of_all_samples,
@@ -87,9 +88,7 @@ def _(
     input: Tensor, edges: Tensor, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Tensor:
     check_call(input, input.shape, dim, edges)
-    kept = kept_sizes(input.shape, dim)
-    counts = edges.shape[-1] - 1 + (3 if flow else 0)
-    return input.new_empty([*kept, counts], dtype=torch.int64)
+    return empty_counts("histogram", input, dim, edges.shape[-1] - 1 + (3 if flow else 0))
 
 
 def _check_counts(

@@ -15,8 +15,8 @@ from torch_histo._arguments import (
     all_but_channel,
     describe,
     dimensions,
+    empty_counts,
     is_compiling,
-    kept_sizes,
     number_of_bins,
     of_all_samples,
     raise_as_python_would,
@@ -310,14 +310,7 @@ def _(
 ) -> Tensor:
     contiguous = _contiguous_enough(input, variant)
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
-    kept = kept_sizes(input.shape, dim)
-    try:
-        return input.new_empty([*kept, num_bins], dtype=torch.int64)
-    except RuntimeError as error:
-        if "overflow" not in str(error):
-            raise
-        expected = "channel_histogram: num_bins must be so small that the counts have fewer bytes"
-        raise RuntimeError(f"{expected} than 2^63, got {num_bins}") from error
+    return empty_counts("channel_histogram", input, dim, num_bins)
 
 
 @torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
