@@ -14,7 +14,7 @@ import pytest
 import torch
 from conftest import run_examples
 from torch import Tensor
-from torch_histo.explain_histogram import HOW, WrongEdge
+from torch_histo.explain_histogram import WORDS, WrongEdge
 
 import torch_histo
 from torch_histo import BinSearch, HistogramExplanation, explain_histogram, histogram
@@ -216,6 +216,7 @@ def test_layouts(
     assert (plan.raw_bytes is not None) == (layout == "bytes")
     if plan.raw_bytes is not None:
         assert plan.steps == ("uniform_edges", *plan.raw_bytes.steps, "map_bytes")
+        assert "table keys 256" in str(plan.raw_bytes)
         sums = 64 * 256 * 8
         assert plan.workspace_bytes == plan.raw_bytes.workspace_bytes + sums
 
@@ -276,7 +277,7 @@ def test_keys(bins: int, flow: bool, key_bytes: int) -> None:
     assert plan.key_bytes == key_bytes
     assert plan.keys is not None
     assert plan.keys.num_bins == bins + (3 if flow else 0)
-    assert re.search(rf"staged, key {key_bytes} bytes?$", str(plan), re.MULTILINE)
+    assert re.search(rf"staged, key bytes {key_bytes} B$", str(plan), re.MULTILINE)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float8_e5m2, torch.bfloat16], ids=str)
@@ -323,8 +324,8 @@ def test_words(device: str, dtype: torch.dtype) -> None:
     assert lines.keys() - {"predicted"} == {*plan.facts, *nested}
     assert ("predicted" in lines) == (device != "cpu")
     assert lines["layout"].startswith(plan.layout)
-    assert lines["bins"] == HOW[plan.searches[0].how]
-    assert f"read {plan.bytes_read >> 20} MiB, counts 50 KiB" in lines["memory"]
+    assert lines["bins"] == WORDS[plan.searches[0].how]
+    assert f"bytes read {plan.bytes_read >> 20} MiB, bytes of counts 50 KiB" in lines["memory"]
     if device != "cpu":
         assert lines["launches"] == f"{plan.launches}, {' then '.join(plan.steps)}"
         assert f"threads {plan.threads}" in lines["grid"]

@@ -60,7 +60,7 @@ def test_facts_and_words() -> None:
     assert facts.bytes_of_digits <= 1 << 28 < 2 * facts.bytes_of_digits
     assert plan.bytes_moved == (2 << 30) + (4 << 30) + (4 << 20)
     lines = dict(line.strip().split("  ", 1) for line in str(plan).splitlines()[1:])
-    assert lines["weights"].strip().startswith("[1048576, 512] float64, read 4 GiB, sum size 70")
+    assert lines["weights"].strip().startswith("[1048576, 512] float64, bytes read 4 GiB, ")
     assert "layout" not in lines
     assert explain_histogram((9, 100), 4, weight=torch.ones(9, 1)).weight.shape == (9, 1)
 
@@ -75,7 +75,8 @@ def test_groups_are_those_of_a_call(
 
     def noted(*args: Any, **named: Any) -> Tensor:
         digits = real(*args, **named)
-        taken.append(digits.nbytes)
+        if not digits.is_meta:  # or else it is a check
+            taken.append(digits.nbytes)
         return digits
 
     monkeypatch.setattr(weights, "_MOST_BYTES", most)

@@ -24,7 +24,7 @@ from oracle import DTYPES
 
 import torch_histo
 from torch_histo import Device, Explanation, explain
-from torch_histo.devices import DEVICES
+from torch_histo.devices import DEVICES, numbers_of
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -79,12 +79,9 @@ def plan_of(case: Case, gpu: Device) -> dict[str, Any]:
         case.sizes,
         case.strides,
         case.address,
+        numbers_of(gpu),
         case.num_bins,
         case.dim,
-        sm_count=gpu.sm_count,
-        shared_bytes_per_block=gpu.shared_bytes_per_block,
-        shared_bytes_per_sm=gpu.shared_bytes_per_sm,
-        capability=10 * gpu.capability[0] + gpu.capability[1],
     )
     return {name: fact for group in json.loads(text).values() for name, fact in group.items()}
 
@@ -128,9 +125,8 @@ def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
     assert planner.stdout is not None
     kept = [d for d in range(len(case.sizes)) if d not in case.dim]
     loops = [part for loop in zip(case.sizes, case.strides, strict=True) for part in loop]
-    limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
     line = [DTYPES.index(case.dtype), case.num_bins, len(case.sizes), *loops, len(kept), *kept]
-    line += [case.address, *limits, 10 * gpu.capability[0] + gpu.capability[1]]
+    line += [case.address, *numbers_of(gpu)]
     print(*line, file=planner.stdin, flush=True)
     path, wrong = planner.stdout.readline().rstrip("\n").split(":")
     assert wrong == "", f"{path}: {case} on {gpu}"
@@ -568,7 +564,7 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
             assert f"{words} {value:,}" in text
     gap = re.search(r" gaps ([\d,.]+) (\w+)", text)
     assert (gap is not None) == (plan["bytes_of_gaps"] > 0)
-    shared = re.search(r" shared ([\d,.]+) (bytes|KiB)", text)
+    shared = re.search(r" shared bytes ([\d,.]+) (B|KiB)", text)
     assert shared is not None
     stated = float(shared[1].replace(",", "")) * (1024 if shared[2] == "KiB" else 1)
     assert stated == pytest.approx(plan["shared_bytes"], rel=0.01)
@@ -596,7 +592,7 @@ def test_prediction(capsys: pytest.CaptureFixture[str]) -> None:
     expected = ((512 << 20) + (1 << 20)) / 4.8e12
     assert explanation.predicted_seconds == pytest.approx(expected)
     assert "at least 112 us, at 4.8 TB/s" in str(explanation)
-    assert "read 512 MiB, counts 1 MiB" in str(explanation)
+    assert "bytes read 512 MiB, bytes of counts 1 MiB" in str(explanation)
 
     unknown = explained(case, dataclasses.replace(H200, bytes_per_second=None), capsys)
     assert unknown.predicted_seconds is None
@@ -729,10 +725,10 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
     ),
     "too many bins": (
         ValueError,
-        ((3,), 1 << 60),
+        ((3,), 1 << 59),
         {},
         "explain: num_bins must be so few that the counts take less than 2^62 bytes, "
-        f"got {1 << 60}",
+        f"got {1 << 59}",
     ),
     "dtype by name": (
         TypeError,
@@ -768,7 +764,7 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
         TypeError,
         (torch.zeros(3, dtype=torch.uint8), 4, 1 << 63),
         {},
-        f"channel_histogram: dim must be an int of 64 bits, got {1 << 63}",
+        f"channel_histogram: dim must be an int or a sequence of ints of 64 bits, got {1 << 63}",
     ),
     "nested": (
         RuntimeError,

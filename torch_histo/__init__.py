@@ -14,9 +14,15 @@ from torch_histo import loggers as logging
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
-from torch_histo.explain import CpuExplanation, Explanation, _plan_facts, explain
-from torch_histo.explain import histogram as _explain_histogram
-from torch_histo.explain.histogram import BinSearch, HistogramExplanation, explain_histogram
+from torch_histo.explain import (
+    CpuExplanation,
+    Explanation,
+    HistogramExplanation,
+    _plan_facts,
+    explain,
+    explain_histogram,
+)
+from torch_histo.explain._plan_facts import BinSearch
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.joint import JointHistogram, histogram2d, histogramdd
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
@@ -63,15 +69,16 @@ sys.modules[f"{__name__}.logging"] = logging
 # Where pickles, also those of older versions, look for classes.
 for _name, _module in {
     "_plan_facts": _plan_facts,
-    "explain_histogram": _explain_histogram,
     "joint_streams": _joint_streams,
     "sketch": _sketch,
     "weighted_streams": _weighted_streams,
 }.items():
     sys.modules[f"{__name__}.{_name}"] = _module
-    globals().setdefault(_name, _module)  # explain_histogram is the function
+    globals()[_name] = _module
     for _class in vars(_module).values():
         if isinstance(_class, type) and _class.__module__ == _module.__name__:
             _class.__module__ = f"{__name__}.{_name}"
+sys.modules[f"{__name__}.explain_histogram"] = sys.modules[f"{__name__}.explain"]
+HistogramExplanation.__module__ = f"{__name__}.explain_histogram"
 
 _sharding.register_when_imported()

@@ -46,6 +46,15 @@ def check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) 
     raise_from(check, op, *describe(input), ndim, None if dim is None else list(dim))
 
 
+def on_meta(value: Tensor) -> Tensor:
+    """A tensor that functions check but do not count; or itself, if they refuse it anyway."""
+    try:
+        check_counted("", value, value.dim(), None)
+    except RuntimeError:
+        return value
+    return value if value.is_nested else torch.empty(value.shape, dtype=value.dtype, device="meta")
+
+
 def _check_edges(
     op: str, input: Tensor, ndim: int, dim: Sequence[int] | None, edges: Tensor, edges_ndim: int
 ) -> None:

@@ -39,9 +39,7 @@ def bounds_of(input: Tensor, range: Range) -> tuple[Tensor, Tensor] | tuple[floa
     device, of the type that edges are computed in."""
     if holds_numbers(range):  # as most are
         return _ends(range)
-    pair = pair_of(range)
-    if not all(map(_is_bound, pair)):
-        pair = tuple(v if _is_bound(v) else _as_bound(v) for v in pair)
+    pair = ends_of(range)
     if len(pair) != 2 or not all(map(_is_bound, pair)):
         expected = "range must be a pair of numbers or of tensors"
         raise TypeError(f"histogram: {expected}, got {shown(range)}{_hint_for_range(range)}")
@@ -69,6 +67,11 @@ def _ends(pair: Any) -> tuple[float, float]:
     """The ends of the bins between two numbers, as float64."""
     first, last = _finite(pair)
     return (first - 0.5, last + 0.5) if first == last else (first, last)
+
+
+def ends_of(range: Range | None) -> tuple[Any, ...]:
+    """A pair of numbers or tensors. Others, and what is no pair, stay as they are."""
+    return tuple(v if _is_bound(v) else _as_bound(v) for v in pair_of(range))
 
 
 def pair_of(range: Range | None) -> tuple[Any, ...]:

@@ -44,6 +44,10 @@ class Device:
                 f"Device: bytes_per_second must be above 0 or None, got {self.bytes_per_second}"
             )
 
+    def __str__(self) -> str:
+        shared = self.shared_bytes_per_block // _KIB
+        return f"{self.name} ({self.sm_count} SMs, {shared} KiB a block)"
+
 
 # Multiprocessors and bandwidth from NVIDIA's data sheets (H200, H100 and B200: SXM; A100: SXM,
 # 80 GB), shared memory from the table "Technical Specifications per Compute Capability" of the
@@ -86,6 +90,23 @@ def limits_of(device: str | torch.device | Device) -> Device:
         f"explain: device must be cpu, a CUDA device, a Device or one of {names}, "
         f"got {str(device)!r}"
     )
+
+
+def numbers_of(device: Device | None) -> list[int]:
+    """The limits, as operators that plan take them. The CPU has none."""
+    if device is None:
+        return []
+    major, minor = device.capability
+    shared = device.shared_bytes_per_block, device.shared_bytes_per_sm
+    return [device.sm_count, *shared, 10 * major + minor]
+
+
+def prediction(device: Device, num_bytes: int) -> str:
+    """The least time in which a GPU's memory moves so many bytes, in words."""
+    if device.bytes_per_second is None:
+        return f"unknown, as is the bandwidth of {device.name}"
+    at = f"at {device.bytes_per_second / 1e12:.4g} TB/s; each launch takes some microseconds more"
+    return f"at least {num_bytes / device.bytes_per_second * 1e6:,.3g} us, {at}"
 
 
 def _limits_of_gpu(device: torch.device) -> Device:

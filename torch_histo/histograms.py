@@ -24,10 +24,10 @@ from torch_histo._arguments import (
     what_came,
 )
 from torch_histo._bin_rules import RULES, bins_by_rule, check_rule
-from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
+from torch_histo._histogram_rules import is_small_float, on_meta
 from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges, edges_in_one_call
-from torch_histo._ranges import Range, bounds_of, pair_of, range_of_extremes
+from torch_histo._ranges import Range, bounds_of, ends_of, pair_of, range_of_extremes
 from torch_histo.weights import Add, density_of, sums_and_edges, weight_of, weighted_sums
 
 if TYPE_CHECKING:
@@ -210,6 +210,29 @@ def histogram_of(
     if add is not None:
         add(hist)
     return Histogram(density_of(hist, [edges.detach()]) if density else hist, edges)
+
+
+def counted_on_meta(
+    input: Tensor,
+    bins: int | Tensor,
+    range: Any,
+    dim: int | Sequence[int] | None,
+    density: bool,
+    flow: bool,
+) -> Histogram:
+    """What `histogram` returns, without numbers; its errors are the same. The edges of an input
+    that is on the meta device may be on any one."""
+    ends = ends_of(range)
+    given = [end for end in (bins, *ends) if isinstance(end, Tensor)]
+    if input.is_meta or all(end.device == input.device for end in given):  # or else it raises
+        input = on_meta(input)
+        if are_edges(bins):
+            bins = on_meta(bins)
+        else:
+            bins = _number_of_bins(bins)
+            if any(isinstance(end, Tensor) for end in ends):
+                range = tuple(on_meta(end) if isinstance(end, Tensor) else end for end in ends)
+    return histogram(input, bins, range, dim=dim, density=density, flow=flow)
 
 
 def _edges_by_rule(

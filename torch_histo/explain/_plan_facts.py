@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
+from collections import ChainMap
 from dataclasses import dataclass, field, fields
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import torch
 
 from .._arguments import name_of
-from ..devices import Device
+from ..devices import Device, prediction
 
 _ELSEWHERE = """
 access load_bytes stream counted_by columns columns_per_channel groups batches channels gap_channels
@@ -19,12 +19,16 @@ bins_per_owner rounds rows_per_block loads_per_block table_keys table_counters_p
 blocks threads cluster shared_bytes clears_counts shares_lines reduce_blocks strip strips tasks rows
 sharing neighbours byte_counters tables table_bytes key_bytes vec16s parts part_bins left stripes
 stripe_words word_bytes computes_edges words has_all_digits layout workspace_bytes bytes_read
-bytes_of_counts copies_input launches steps
+bytes_of_counts bytes_of_gaps bytes_moved copies_input launches steps loops
 """
-_WORDS = {
+WORDS = {
     "copies_input": "the input is copied first: its strides are rare, or its channels have gaps",
     "shares_lines": "starts when all earlier work has ended",
     "computes_edges": "by a formula and the edges beside it, which are computed anew",
+    "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
+    "cells": "by a table of cells, and comparisons with the edges near a value",
+    "search": "by a search among all edges",
+    "": "unknown: only data tell the edges",
 }
 
 
@@ -35,12 +39,11 @@ class Facts:
     facts: dict[str, dict[str, Any]]
 
     def __getattr__(self, name: str) -> Any:
-        for group in self.__dict__.get("facts", {}).values():
-            if name in group:
-                return group[name]
-        if name in _ELSEWHERE.split():
-            return () if name == "steps" else 0
-        raise AttributeError(f"{type(self).__name__} has no fact {name!r}")
+        groups = self.__dict__.get("facts", {}).values()
+        facts = ChainMap(*groups, dict.fromkeys(_ELSEWHERE.split(), 0))
+        if name not in facts:
+            raise AttributeError(f"{type(self).__name__} has no fact {name!r}")
+        return tuple(facts[name] or ()) if name == "steps" else facts[name]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Earlier versions saved each fact as a field."""
@@ -66,65 +69,38 @@ class Plan(Facts):
         return self.bytes_moved / bandwidth if bandwidth else None
 
     def __repr__(self) -> str:
-        return self._text("channel_histogram", self.facts)
+        return self._text("channel_histogram", dict(self.facts))
 
     def _text(self, op: str, groups: dict[str, dict[str, Any]]) -> str:
-        over = f"dim{'s' * (len(self.dim) > 1)} {', '.join(map(str, self.dim))}"
-        text = f"{op} of {list(self.shape)} {name_of(self.dtype)} over "
-        text += f"{over if self.dim else 'all dims'}, {_counted(self.num_bins, 'bin')}, on "
-        text += _gpu(self.device, self.device_is_assumed) if self.device else "the CPU"
+        dims = ", ".join(map(str, self.dim))
+        over = f"dim{'s' * (len(self.dim) > 1)} {dims}" if self.dim else "all dims"
+        where = f"an assumed {self.device}" if self.device_is_assumed else self.device or "the CPU"
+        if self.device and self.bytes_moved:
+            groups |= {"predicted": {"predicted": prediction(self.device, self.bytes_moved)}}
+        bins = f"{self.num_bins:,} bin{'s' * (self.num_bins != 1)}"
+        of = f"{list(self.shape)} {name_of(self.dtype)} over {over}, {bins}"
+        lines = [f"{op} of {of}, on {where}"]
         for group, facts in groups.items():
             told = ", ".join(filter(None, (_told(group, *fact) for fact in facts.items())))
-            for line in textwrap.wrap(told, 105, break_long_words=False, break_on_hyphens=False):
-                text += f"\n  {group:<11}{line}"
-                group = ""
-        if self.device:
-            text += f"\n  predicted  {_prediction(self.predicted_seconds, self.device)}"
-        return text.replace("\xa0", " ")
-
-
-def _gpu(device: Device, is_assumed: bool) -> str:
-    shared = f"{_in_bytes(device.shared_bytes_per_block)} a block"
-    name = f"an assumed {device.name}" if is_assumed else device.name
-    return f"{name} ({_counted(device.sm_count, 'SM')}, {shared})"
+            lines += wrap(told, 118, initial_indent=f"  {group:<11}", subsequent_indent=" " * 13)
+        return "\n".join(lines).replace("\xa0", " ")
 
 
 def _told(group: str, name: str, value: Any) -> str:
-    """A fact in words that stay on a line; nothing if it does not apply."""
-    words = name.replace("_", " ")
-    if not value:
-        return ""
-    if isinstance(value, tuple):
+    """A fact in words; nothing if it does not apply. No line ends within a name."""
+    words = name.replace("_", "\xa0")
+    if not value or value is True:
+        return WORDS.get(name, words) if value else ""
+    if isinstance(value, list | tuple):
         return " then ".join(value)
-    if value is True:
-        return _WORDS.get(name, words).replace(" ", "\xa0")
-    if isinstance(value, str | torch.dtype):
-        told = name_of(value)
-    elif "bytes" in name:
-        words, told = re.sub("^bytes (of )?| bytes$", "", words), _in_bytes(value)
-    else:
-        told = f"{value:,}"
-    told = told if name in (group, "method") else f"{words} {told}"
-    return told.replace(" ", "\xa0")
-
-
-def _prediction(seconds: float | None, device: Device) -> str:
-    if seconds is None or device.bytes_per_second is None:
-        return f"unknown, as is the bandwidth of {device.name}"
-    at = f"at {device.bytes_per_second / 1e12:.4g} TB/s; each launch takes some microseconds more"
-    return f"at least {seconds * 1e6:,.3g} us, {at}"
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"
+    if isinstance(value, int):
+        value = _in_bytes(value) if "bytes" in name else f"{value:,}"
+    return name_of(value) if name in (group, "method") else f"{words}\xa0{name_of(value)}"
 
 
 def _in_bytes(n: int) -> str:
-    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if n >= 1024**power:
-            size = n / 1024**power
-            return f"{size:,.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
-    return _counted(n, "byte")
+    power = (n.bit_length() - 1) // 10
+    return f"{n / 1024**power:.4g}\xa0{('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
 
 
 class WrongEdge(NamedTuple):
@@ -133,14 +109,6 @@ class WrongEdge(NamedTuple):
     channel: int
     number: int
     value: float
-
-
-HOW = {
-    "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
-    "cells": "by a table of cells, and comparisons with the edges near a value",
-    "search": "by a search among all edges",
-    "": "unknown: only data tell the edges",
-}
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,4 @@
+// Operators that tell how the CPU would count, or a GPU that need not be there.
 #include "torch/explain/explain.h"
 
 #include <algorithm>
@@ -5,11 +6,10 @@
 
 #include <torch/csrc/stable/library.h>
 
-#include "cpu/count/schedule.h"
-#include "cpu/digitize/digitize.h"
-#include "cpu/digitize/patterns.h"
-#include "cpu/plan.h"
-#include "cpu/processor.h"
+#include "core/weights.h"
+#include "cuda/plan/facts.h"
+#include "cuda/plan/gather_plan.h"
+#include "cuda/plan/warp_sums_plan.h"
 
 namespace histo {
 
@@ -32,6 +32,7 @@ DescribedProblem::DescribedProblem(
   Copies copies;
   problem = loops_as_problem({{checked.element, dimensions}}, checked.kept, num_counts, copies);
   copies_input = !copies[0].empty();
+  problem.data = input.data(copies_input);
   int64_t last = 0; // element
   for (const Extent& dimension : dimensions) {
     last += (dimension.size - 1) * dimension.stride;
@@ -58,77 +59,143 @@ Fact DescribedProblem::memory(int64_t workspace_bytes, int64_t bytes_of_gaps) co
 
 namespace {
 
-/// How integers are counted.
-struct CountFacts {
-  Facts groups{{"layout", Facts{{"method", "nothing to count"}}}};
-  int64_t workspace_bytes = 0;
+using namespace cuda;
 
-  CountFacts() = default;
-  CountFacts(const Problem& problem, const cpu::CpuPlan& plan)
-      : groups(facts_of(plan, problem)), workspace_bytes(cpu::workspace_bytes(plan, problem)) {
-  }
-};
+/// The limits of a GPU: SMs, shared bytes of a block and of an SM, and the compute capability, 90
+/// for 9.0. The CPU has none.
+using Gpu = std::vector<int64_t>;
 
-std::string plan_values_on_cpu(
-    std::string dtype,
-    std::vector<int64_t> sizes,
-    std::vector<int64_t> strides,
-    int64_t num_bins,
-    std::vector<int64_t> dim) {
-  const Described input{dtype, sizes, strides};
-  const Checked checked = check_channel_histogram(input.description("cpu"), num_bins, dim, "auto");
-  const DescribedProblem asked(input, checked, num_bins);
-  CountFacts facts;
-  if (!asked.is_empty()) {
-    facts = {asked.problem, cpu::plan_of(asked.problem)};
-  }
-  facts.groups.push_back(asked.memory(facts.workspace_bytes, 0));
-  facts.groups.emplace_back("processor", Facts{{"loops", cpu::chosen_loops()}});
-  return json(facts.groups);
+DeviceLimits limits_of(const Gpu& gpu) {
+  return {static_cast<int>(gpu.at(0)), gpu.at(1), gpu.at(2), static_cast<int>(gpu.at(3))};
 }
 
-std::string plan_numbers_on_cpu(
-    int64_t num_bins,
+Facts groups_of(PlanFacts plan, const DescribedProblem& asked) {
+  plan.groups.push_back(launches_of(plan.steps));
+  plan.groups.push_back(asked.memory(plan.workspace_bytes, plan.bytes_of_gaps));
+  return plan.groups;
+}
+
+/// Of an empty input only the result is zeroed. `name`: of what tells how it is counted.
+Facts facts_of_nothing(const char* name, const DescribedProblem& asked, const Gpu& gpu) {
+  const bool launches = !gpu.empty() && asked.problem.num_counts() > 0;
+  const Fact layout("layout", Facts{{name, "nothing to count"}});
+  return groups_of({{layout}, Steps(launches ? 1 : 0, "zeroing")}, asked);
+}
+
+std::string plan_channel_histogram(
     std::string dtype,
     std::vector<int64_t> sizes,
     std::vector<int64_t> strides,
-    Dims dim,
-    bool flow) {
-  const Described input{dtype, sizes, strides};
-  const Checked checked = check_numbers("histogram", input.description("cpu"), dim);
-  const DescribedProblem asked(input, checked, Flow{flow}.num_counts(num_bins));
-  Facts layout{{"layout", "nothing to count"}};
-  CountFacts keys;
-  Problem counted = asked.problem; // patterns, or slots
-  counted.type = ElementType::kUInt8;
-  int64_t workspace = 0;
-  if (!asked.is_empty()) {
-    const std::optional<Problem> patterns = cpu::patterns_of(asked.problem);
-    if (patterns) {
-      counted = *patterns;
-      workspace = counted.num_counts() * int64_t{sizeof(int64_t)};
-    } else {
-      counted.type = cpu::slot_type_of(asked.problem, num_bins, {flow});
-    }
-    keys = {counted, patterns ? cpu::plan_of(counted) : cpu::plan_of_slots(counted)};
-    layout = {
-        {"layout", patterns ? "patterns" : "staged"},
-        {"key_bytes", cpu::size_of(counted.type)},
-        {"bins_by", "formula or cells"}};
+    int64_t address,
+    Gpu gpu,
+    int64_t num_bins,
+    std::vector<int64_t> dim) {
+  const Described input{dtype, sizes, strides, address};
+  const Checked checked = check_channel_histogram(input.description(), num_bins, dim, "auto");
+  const DescribedProblem asked(input, checked, num_bins);
+  if (asked.is_empty()) {
+    return json(facts_of_nothing("method", asked, gpu));
   }
-  workspace += keys.workspace_bytes;
-  keys.groups.emplace_back("memory", Facts{{"workspace_bytes", keys.workspace_bytes}});
-  const Fact processor("processor", Facts{{"loops", cpu::chosen_loops()}});
-  keys.groups.push_back(processor);
-  keys.groups.emplace_back("dtype", "uint" + std::to_string(8 * cpu::size_of(counted.type)));
-  keys.groups.emplace_back("num_bins", counted.num_bins);
-  return json({{"layout", layout}, {"keys", keys.groups}, asked.memory(workspace, 0), processor});
+  if (gpu.empty()) {
+    return json(values_on_cpu(asked));
+  }
+  const Problem& problem = asked.problem;
+  const TableEntries entries = entries_of(problem, byte_axis(problem.type, ValueBinning{num_bins}));
+  return json(groups_of(facts_of(make_plan(problem, entries, limits_of(gpu)), problem), asked));
+}
+
+Facts numbers_on_gpu(
+    DescribedProblem asked, const Edges& edges, bool is_one_call, const DeviceLimits& limits) {
+  Problem& problem = asked.problem;
+  if (const auto copy = plan_copy(problem)) {
+    asked.copies_input = true;
+    problem = problem_of_copy(problem, *copy, nullptr);
+  }
+  const PlanFacts facts =
+      is_one_call ? facts_of(plan_uniform(problem, edges, limits), problem, edges, limits)
+                  : facts_of(plan_edges(problem, edges, limits), problem, edges, limits);
+  return groups_of(facts, asked);
+}
+
+/// How weights are summed. They take `calls` calls, and the largest one has `bytes_of_digits` bytes
+/// of digits, unless the sums are rounded at once and a kernel can keep the digits.
+Facts facts_of_weights(
+    const Problem& problem,
+    const Edges& edges,
+    const Gpu& gpu,
+    bool rounds,
+    int64_t calls,
+    int64_t bytes_of_digits) {
+  const SumLayout sum = sum_layout(problem.operand(1).type);
+  const bool is_empty = problem.num_counts() == 0 || problem.num_rows() == 0;
+  const bool multiplies = is_empty || has_one_weight_a_channel(problem.operand(1));
+  Facts sums;
+  if (!gpu.empty() && !is_empty) {
+    const DeviceLimits limits = limits_of(gpu);
+    const auto warps = rounds ? plan_warp_sums(problem, edges, limits) : std::nullopt;
+    if (warps) {
+      calls = 1;
+      bytes_of_digits = 0;
+    }
+    if (!multiplies && calls == 1) { // each of several calls has its own plan
+      sums = warps ? facts_of(*warps) : facts_of(plan_weights(problem, &edges, limits), sum.digits);
+    }
+  }
+  const Facts weights{
+      {"multiplies", multiplies},
+      {"sum_size", sum.size()},
+      {"calls", calls},
+      {"bytes_of_digits", bytes_of_digits}};
+  return {{"weights", weights}, {"sums", sums}};
+}
+
+std::string plan_histogram(
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    int64_t address,
+    Gpu gpu,
+    int64_t num_bins,
+    std::vector<int64_t> dim,
+    std::string edge_dtype,
+    bool shared_edges,
+    bool flow,
+    bool is_one_call,
+    std::string weight_dtype,
+    std::vector<int64_t> weight_sizes,
+    std::vector<int64_t> weight_strides,
+    int64_t weight_address,
+    bool rounds,
+    int64_t calls,
+    int64_t bytes_of_digits) {
+  const Described input{dtype, sizes, strides, address};
+  const Checked checked = check_numbers("histogram", input.description(), dim);
+  const int64_t num_counts = Flow{flow}.num_counts(num_bins);
+  const DescribedProblem asked(input, checked, num_counts);
+  const Edges edges = Edges::all(nullptr, *element_type(edge_dtype), num_bins, shared_edges);
+  Facts facts = asked.is_empty() ? facts_of_nothing("layout", asked, gpu)
+                : gpu.empty()    ? numbers_on_cpu(asked, num_bins, {flow})
+                                 : numbers_on_gpu(asked, edges, is_one_call, limits_of(gpu));
+  if (!weight_dtype.empty()) {
+    const Described weight{weight_dtype, weight_sizes, weight_strides, weight_address};
+    const ElementType type = *element_type(weight_dtype);
+    Copies copies;
+    Problem problem = loops_as_problem(
+        {{checked.element, input.dimensions()}, {type, weight.dimensions()}}, checked.kept,
+        num_counts, copies);
+    problem.sum_size = sum_layout(type).size();
+    problem.operand(0).data = input.data(!copies[0].empty());
+    problem.operand(1).data = weight.data(!copies[1].empty());
+    const Facts more = facts_of_weights(problem, edges, gpu, rounds, calls, bytes_of_digits);
+    facts.insert(facts.end(), more.begin(), more.end());
+  }
+  return json(facts);
 }
 
 } // namespace
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
-  m.impl("_plan_channel_histogram_on_cpu", TORCH_BOX(&histo::plan_values_on_cpu));
-  m.impl("_plan_histogram_on_cpu", TORCH_BOX(&histo::plan_numbers_on_cpu));
+  m.impl("_plan_channel_histogram", TORCH_BOX(&histo::plan_channel_histogram));
+  m.impl("_plan_histogram", TORCH_BOX(&histo::plan_histogram));
 }

@@ -15,15 +15,20 @@ struct Described {
   std::string dtype;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
+  int64_t address; // of the first element, or how it is aligned
 
-  Description description(const char* device) const {
-    return {device, dtype, "strided", true, static_cast<int64_t>(sizes.size())};
+  Description description() const {
+    return {"cpu", dtype, "strided", true, static_cast<int64_t>(sizes.size())};
   }
   std::vector<Extent> dimensions() const;
+  /// The first element, or that of a copy.
+  const void* data(bool is_copied) const {
+    return reinterpret_cast<const void*>(static_cast<uintptr_t>(is_copied ? 0 : address));
+  }
 };
 
 struct DescribedProblem {
-  Problem problem; // without data
+  Problem problem; // its data may not be read
   bool copies_input;
   int64_t bytes_read;
   int64_t bytes_of_counts;
@@ -40,5 +45,10 @@ struct DescribedProblem {
   /// memory (torch.Tensor.expand). A copy is written and read again.
   Fact memory(int64_t workspace_bytes, int64_t bytes_of_gaps) const;
 };
+
+/// How the CPU counts integers, with the threads that torch has.
+Facts values_on_cpu(const DescribedProblem& asked);
+/// The same for numbers between edges.
+Facts numbers_on_cpu(const DescribedProblem& asked, int64_t num_bins, const Flow& flow);
 
 } // namespace histo

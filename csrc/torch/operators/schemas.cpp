@@ -128,36 +128,22 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   // `number` values of a dtype, [kept...].
   m.def("_moments_of_digits(Tensor digits, Tensor number, ScalarType dtype) -> Tensor");
 
-  // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
-  // `address` is that of the first element, or how it is aligned.
+  // How such an input would be counted, as JSON: by the CPU, with the threads that torch has, if
+  // `gpu` is empty, or else by a GPU with these limits: SMs, shared bytes of a block and of an SM,
+  // and 10 * major + minor of its compute capability. `address` is that of the first element, or how
+  // it is aligned.
   m.def(
-      "_plan_channel_histogram(str dtype, int[] sizes, int[] strides, int address, int num_bins, "
-      "int[] dim, *, int sm_count, int shared_bytes_per_block, int shared_bytes_per_sm, "
-      "int capability) -> str");
+      "_plan_channel_histogram(str dtype, int[] sizes, int[] strides, int address, int[] gpu, "
+      "int num_bins, int[] dim) -> str");
 
-  // How the CPU engine would count it here, with the threads that torch has.
+  // The same for histograms. Channels may share the edges. `is_one_call`: it makes the edges, too.
+  // Weights, if there are any, take so many calls, and the largest one so many bytes of digits,
+  // unless `rounds` lets a kernel round the sums at once.
   m.def(
-      "_plan_channel_histogram_on_cpu(str dtype, int[] sizes, int[] strides, int num_bins, "
-      "int[] dim) -> str");
-
-  // The same for histograms. Channels may share the edges. With `own_ranges`, one call makes the
-  // edges, too: between the extremes of each channel, or else between two numbers.
-  m.def(
-      "_plan_histogram(str edge_dtype, bool shared_edges, int num_bins, str dtype, int[] sizes, "
-      "int[] strides, int address, int[]? dim, bool flow, *, int sm_count, "
-      "int shared_bytes_per_block, int shared_bytes_per_sm, int capability, "
-      "bool? own_ranges=None) -> str");
-  m.def(
-      "_plan_histogram_on_cpu(int num_bins, str dtype, int[] sizes, int[] strides, int[]? dim, "
-      "bool flow) -> str");
-
-  // How the CUDA engine would sum weights that are expanded to the sizes of the input, and whether it
-  // rounds the sums at once.
-  m.def(
-      "_plan_weights(str edge_dtype, bool shared_edges, int num_bins, int[] sizes, str dtype, "
-      "int[] strides, int address, str weight_dtype, int[] weight_strides, int weight_address, "
-      "int[]? dim, bool flow, bool rounds, *, int sm_count, int shared_bytes_per_block, "
-      "int shared_bytes_per_sm, int capability) -> str");
+      "_plan_histogram(str dtype, int[] sizes, int[] strides, int address, int[] gpu, "
+      "int num_bins, int[] dim, str edge_dtype, bool shared_edges, bool flow, bool is_one_call, *, "
+      "str weight_dtype=\"\", int[] weight_sizes=[], int[] weight_strides=[], "
+      "int weight_address=0, bool rounds=False, int calls=1, int bytes_of_digits=0) -> str");
 
   // For the benchmarks, on CUDA only. How many atomic additions a study variant
   // issues, as [global, shared]; and additions to one address, as [clock cycles, sum reached].
