@@ -154,6 +154,8 @@ def test_copies() -> None:
     plan = explain_histogram(odd, 4, range=(0, 1), dim=(0, 2, 4), device="H100")
     assert plan.copies_input
     assert "the input is copied first" in str(plan)
+    weighted = explain_histogram(odd, 4, dim=(0, 2, 4), device="H100", weight=2.0)
+    assert weighted.bytes_moved == plan.bytes_moved + plan.bytes_read + 8  # for the extremes
 
 
 def test_copies_of_gaps() -> None:

@@ -47,6 +47,7 @@ def test_counts_that_are_multiplied(weight: Any, device: str | None) -> None:
         assert line in text or line.startswith(("  memory", "  predicted"))
     assert "multiplies" in text
     assert not explain_histogram(X, 5, dim=1, weight=torch.ones(6)).weight.multiplies
+    assert explain_histogram(torch.tensor(1.0), 5, weight=2.0).weight.multiplies
     assert explain_histogram(
         X.view(4, 6, 1), 5, dim=2, weight=torch.ones(4, 6, 1)
     ).weight.multiplies
