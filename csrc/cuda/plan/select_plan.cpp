@@ -286,7 +286,7 @@ std::optional<SelectPlan> plan_whole(const SelectRequest& request) {
   const DigitGroups groups = groups_of_table(request, shared);
   ChannelStreams in = streams_of(request.problem, 1, limits);
   in.set_share(rows);
-  return SelectPlan{SelectWhole{groups, in}, channels, kThreadsOfWhole, shared, groups.counters()};
+  return SelectPlan{SelectWhole{groups, in}, channels, kThreadsOfWhole, shared};
 }
 
 /// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
