@@ -96,7 +96,7 @@ def test_num_bins_of_each_call(
         compiled(values.to(device), -1)
 
 
-@pytest.mark.parametrize("cpp_wrapper", [False, True])
+@pytest.mark.parametrize("cpp_wrapper", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_num_bins_of_each_call_in_inductor(device: torch.device, cpp_wrapper: bool) -> None:
     with torch._inductor.config.patch(cpp_wrapper=cpp_wrapper):
         compiled = torch.compile(channel_histogram, fullgraph=True, dynamic=True)

@@ -192,6 +192,7 @@ def test_gradient_in_a_graph(device: torch.device) -> None:
     torch.testing.assert_close(*grads, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.long  # that of weights is short
 def test_programs(device: torch.device, tmp_path: Path) -> None:
     """Exported, saved, and compiled ahead of time; sizes are those of each call."""
 

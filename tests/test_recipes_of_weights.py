@@ -129,6 +129,7 @@ def test_a_data_set_of_weights(workers: int) -> None:
         assert torch.equal(found.hist, expected)
 
 
+@pytest.mark.long
 def test_processes_find_the_same_bits(tmp_path: Path) -> None:
     """Each of three prints what one alone prints."""
     program = str(RECIPES / "weighted_dataset.py")
