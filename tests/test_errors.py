@@ -171,8 +171,8 @@ def test_more_bins_than_memory(device: torch.device, num_bins: int) -> None:
             "int64 for the counts: pass a smaller num_bins, or fewer channels at a time"
         )
     assert error_line(lambda: CHANNELS(BYTES.to("meta"), num_bins)) == (
-        "channel_histogram: num_bins must be so small that the counts have fewer bytes than 2^63, "
-        f"got {num_bins}"
+        "channel_histogram: the counts must take less than 2^63 bytes, "
+        f"got {num_bins} for each channel"
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from conftest import run_examples
 from torch import Tensor
-from torch_histo.explain_histogram import WORDS, WrongEdge
+from torch_histo.explain_histogram import SEARCHES, WrongEdge
 
 import torch_histo
 from torch_histo import BinSearch, HistogramExplanation, explain_histogram, histogram
@@ -326,7 +326,7 @@ def test_words(device: str, dtype: torch.dtype) -> None:
     assert lines.keys() - {"predicted"} == {*plan.facts, *nested}
     assert ("predicted" in lines) == (device != "cpu")
     assert lines["layout"].startswith(plan.layout)
-    assert lines["bins"] == WORDS[plan.searches[0].how]
+    assert lines["bins"] == SEARCHES[plan.searches[0].how]
     assert f"bytes read {plan.bytes_read >> 20} MiB, bytes of counts 50 KiB" in lines["memory"]
     if device != "cpu":
         assert lines["launches"] == f"{plan.launches}, {' then '.join(plan.steps)}"

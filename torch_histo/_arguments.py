@@ -216,8 +216,8 @@ def empty_counts(op: str, input: Tensor, dim: Sequence[int] | None, num_bins: in
     except RuntimeError as error:
         if "overflow" not in str(error):
             raise
-        expected = f"{op}: num_bins must be so small that the counts have fewer bytes"
-        raise RuntimeError(f"{expected} than 2^63, got {num_bins}") from error
+        expected = f"{op}: the counts must take less than 2^63 bytes"
+        raise RuntimeError(f"{expected}, got {num_bins} for each channel") from error
 
 
 def of_all_samples(

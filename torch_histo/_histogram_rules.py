@@ -47,7 +47,7 @@ def check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) 
 
 
 def on_meta(value: Tensor) -> Tensor:
-    """A tensor that functions check but do not count; or itself, if they refuse it anyway."""
+    """A meta tensor in its place, to be checked but not counted; itself, if it would be refused."""
     try:
         check_counted("", value, value.dim(), None)
     except RuntimeError:

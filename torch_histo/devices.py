@@ -46,7 +46,8 @@ class Device:
 
     def __str__(self) -> str:
         shared = self.shared_bytes_per_block // _KIB
-        return f"{self.name} ({self.sm_count} SMs, {shared} KiB a block)"
+        sms = f"{self.sm_count} SM{'s' * (self.sm_count != 1)}"
+        return f"{self.name} ({sms}, {shared} KiB a block)"
 
 
 # Multiprocessors and bandwidth from NVIDIA's data sheets (H200, H100 and B200: SXM; A100: SXM,

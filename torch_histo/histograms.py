@@ -220,10 +220,11 @@ def counted_on_meta(
     density: bool,
     flow: bool,
 ) -> Histogram:
-    """What `histogram` returns, without numbers; its errors are the same. The edges of an input
-    that is on the meta device may be on any one."""
+    """What `histogram` returns, without numbers; its errors are the same. Edges may be on any
+    device if the input is on the meta device."""
     ends = ends_of(range)
-    given = [end for end in (bins, *ends) if isinstance(end, Tensor)]
+    edges = bins if are_edges(bins) else None  # or else a number
+    given = [end for end in (edges, *ends) if isinstance(end, Tensor)]
     if input.is_meta or all(end.device == input.device for end in given):  # or else it raises
         input = on_meta(input)
         if are_edges(bins):

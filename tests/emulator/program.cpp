@@ -5,6 +5,7 @@
 // output a line of words about the plan, and the results.
 #include <iostream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/locate.h"

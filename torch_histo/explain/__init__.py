@@ -30,7 +30,7 @@ from ..devices import Device, numbers_of, target
 from ..histograms import ARGUMENTS, are_edges, counted_on_meta, histogram
 from ..ops import channel_histogram, without_channel
 from ..weights import groups_of_channels, weight_of
-from ._plan_facts import WORDS, BinSearch, Plan, WeightFacts
+from ._plan_facts import SEARCHES, BinSearch, Plan, WeightFacts
 from ._plan_facts import WrongEdge as WrongEdge
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class HistogramExplanation(Plan):
                 groups[name] = {fact: value for group in told for fact, value in group.items()}
         if self.weight is not None:
             if not self.weight.multiplies:  # sums have a layout of their own
-                others = ("edges", "bins", "memory", "processor")
-                groups = {group: groups[group] for group in others if group in groups}
+                others = {"edges", "bins", "memory", "processor"}
+                groups = {name: facts for name, facts in groups.items() if name in others}
             groups |= self.weight.facts
         return self._text("histogram", groups)
 
@@ -156,8 +156,8 @@ def explain_histogram(
 ) -> HistogramExplanation:
     """Tells how `histogram` counts an input: the plan, and how a value's bin is found. Nothing is
     counted or printed, and no GPU needs to be present. A few of the edges that are given are read,
-    which waits for the device that they are on. Where a kernel of its own finds extremes, the input
-    is read once more; `bytes_moved` has no other copy that this kernel may need.
+    which waits for the device that they are on. If a separate kernel finds the extremes, it reads
+    the input once more, and `bytes_moved` counts that, but no copy that this kernel may need.
 
     Args:
         input, dtype, device: as in `explain`, which has uint8 where a shape has float32 here.
@@ -192,7 +192,7 @@ def explain_histogram(
     lie = edges_lie(bins) if are_edges(bins) else "evenly"
     options: dict[str, Any] = {"num_bins": num_bins, "dim": dims, "flow": flow}
     options |= {"edge_dtype": name_of(edges.dtype), "is_one_call": is_one_call}
-    # One call takes edges between extremes for those of a channel, though there may be only one.
+    # In one call, edges between extremes belong to a channel, even if there is only one.
     options["shared_edges"] = source != "extremes" if is_one_call else shares_edges
     taken = None if weight is None else weight_of("histogram", weight, tensor)
     if taken is not None:
@@ -220,7 +220,7 @@ def explain_histogram(
     by = layout.pop("bins_by", "").split(" or ")  # between edges that lie evenly, and others
     if by[0] and not of_bins.get("computes_edges"):
         how = {"evenly": by[0], "unevenly": by[-1]}.get(lie, "")
-        of_bins["bins"] = WORDS[how]
+        of_bins["bins"] = SEARCHES[how]
         nested["searches"] = (BinSearch(how, channels),) if how else ()
     of_edges = {"edges": source, "edge_dtype": edges.dtype, "edges_lie": lie}
     facts = {"edges": of_edges | {"shares_edges": shares_edges}, "bins": of_bins, **facts}
@@ -232,23 +232,24 @@ def facts_of(
     op: str, input: Tensor, counts: Tensor, gpu: Device | None, **options: Any
 ) -> dict[str, Any]:
     """The facts of a plan that an operator makes."""
-    if counts.numel() * 8 >= 1 << 62:  # sizes in bytes are 64-bit numbers
-        expected = "num_bins must be so few that the counts take less than 2^62 bytes"
-        raise ValueError(f"explain: {expected}, got {options['num_bins']}")
+    if max(counts.numel() * 8, options.get("bytes_of_digits", 0)) >= 1 << 62:  # of 64-bit sizes
+        name = "explain_histogram: bins" if op == "histogram" else "explain: num_bins"
+        expected = f"{name} must be so few that the counts take less than 2^62 bytes"
+        raise ValueError(f"{expected}, got {options['num_bins']}")
     plan = getattr(torch.ops.histo, f"_plan_{op}")
     return json.loads(plan(*_described(input), numbers_of(gpu), **options))  # type: ignore[no-any-return]
 
 
 def _described(operand: Tensor) -> tuple[Any, ...]:
-    """The dtype, sizes, strides and address. A meta tensor has none; allocations are aligned."""
+    """The dtype, sizes, strides and address; of a meta tensor its offset: storages are aligned."""
     offset = operand.storage_offset() * operand.itemsize
     address = operand.data_ptr() if has_values(operand) else offset
     return name_of(operand.dtype), operand.shape, operand.stride(), address
 
 
 def _options_of_weight(weight: Tensor, input: Tensor, counts: Tensor) -> dict[str, Any]:
-    """What `histogram` would refuse is an error in the same words."""
-    histogram(on_meta(input), 1, (0, 1), weight=on_meta(weight))  # raises what it refuses
+    """Weights as the operator takes them. Raises what `histogram` would, in the same words."""
+    histogram(on_meta(input), 1, (0, 1), weight=on_meta(weight))
     *sizes, bins = counts.shape
     calls, most = groups_of_channels(sizes, bins * sum_size(weight.dtype) * 8)
     options = {"calls": calls, "bytes_of_digits": most}

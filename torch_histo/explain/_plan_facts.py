@@ -21,10 +21,12 @@ sharing neighbours byte_counters tables table_bytes key_bytes vec16s parts part_
 stripe_words word_bytes computes_edges words has_all_digits layout workspace_bytes bytes_read
 bytes_of_counts bytes_of_gaps bytes_moved copies_input launches steps loops
 """
-WORDS = {
+_WORDS = {
     "copies_input": "the input is copied first: its strides are rare, or its channels have gaps",
     "shares_lines": "starts when all earlier work has ended",
     "computes_edges": "by a formula and the edges beside it, which are computed anew",
+}
+SEARCHES = {
     "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
     "cells": "by a table of cells, and comparisons with the edges near a value",
     "search": "by a search among all edges",
@@ -33,8 +35,7 @@ WORDS = {
 
 
 class Facts:
-    """Facts by name, in groups. Each one is an attribute, too. Those that only plans of other
-    layouts have are 0."""
+    """Facts in groups. Each is an attribute, too; those that only other layouts have are 0."""
 
     facts: dict[str, dict[str, Any]]
 
@@ -64,9 +65,9 @@ class Plan(Facts):
 
     @property
     def predicted_seconds(self) -> float | None:
-        """`bytes_moved` at the device's bandwidth; None where that is not known."""
+        """`bytes_moved` at the device's bandwidth; None if either is not known."""
         bandwidth = self.device.bytes_per_second if self.device else None
-        return self.bytes_moved / bandwidth if bandwidth else None
+        return self.bytes_moved / bandwidth if bandwidth and self.bytes_moved else None
 
     def __repr__(self) -> str:
         return self._text("channel_histogram", dict(self.facts))
@@ -74,12 +75,11 @@ class Plan(Facts):
     def _text(self, op: str, groups: dict[str, dict[str, Any]]) -> str:
         dims = ", ".join(map(str, self.dim))
         over = f"dim{'s' * (len(self.dim) > 1)} {dims}" if self.dim else "all dims"
-        where = f"an assumed {self.device}" if self.device_is_assumed else self.device or "the CPU"
+        on = f"an assumed {self.device}" if self.device_is_assumed else self.device or "the CPU"
         if self.device and self.bytes_moved:
             groups |= {"predicted": {"predicted": prediction(self.device, self.bytes_moved)}}
         bins = f"{self.num_bins:,} bin{'s' * (self.num_bins != 1)}"
-        of = f"{list(self.shape)} {name_of(self.dtype)} over {over}, {bins}"
-        lines = [f"{op} of {of}, on {where}"]
+        lines = [f"{op} of {list(self.shape)} {name_of(self.dtype)} over {over}, {bins}, on {on}"]
         for group, facts in groups.items():
             told = ", ".join(filter(None, (_told(group, *fact) for fact in facts.items())))
             lines += wrap(told, 118, initial_indent=f"  {group:<11}", subsequent_indent=" " * 13)
@@ -90,7 +90,7 @@ def _told(group: str, name: str, value: Any) -> str:
     """A fact in words; nothing if it does not apply. No line ends within a name."""
     words = name.replace("_", "\xa0")
     if not value or value is True:
-        return WORDS.get(name, words) if value else ""
+        return _WORDS.get(name, words) if value else ""
     if isinstance(value, list | tuple):
         return " then ".join(value)
     if isinstance(value, int):

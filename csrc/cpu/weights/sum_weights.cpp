@@ -1,7 +1,6 @@
 // Sums of weights by bin.
 #include <algorithm>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "core/weights.h"

@@ -43,7 +43,7 @@ void weight_gradient_between(
 void weight_gradient_of_values(
     const Problem& problem, const double* gradient, const Launch& launch);
 
-/// A sum of weights by its plan. The result is cleared, unless the plan writes it.
+/// A sum of weights, and its plan. The result is cleared before, unless blocks write it.
 struct EdgeSum {
   const WeightsPlan& plan;
   const Problem& problem;
@@ -56,7 +56,7 @@ void sum_between(const WeightStreams& in, const EdgeSum& call, const Launch& lau
 void sum_between(const WeightColumns& in, const EdgeSum& call, const Launch& launch);
 void sum_between(const WeightTiles& in, const EdgeSum& call, const Launch& launch);
 
-// The same of values that are bins.
+// The same for values that are bins.
 void sum_of_values(
     const WeightStreams& in, const WeightsPlan& plan, const Problem& problem, const Launch& launch);
 void sum_of_values(

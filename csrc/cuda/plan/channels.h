@@ -88,7 +88,7 @@ struct ChannelColumns {
   HISTO_HOST_DEVICE unsigned width(unsigned element_bytes) const {
     return word_bytes / element_bytes << log_words;
   }
-  /// The columns, as a part of those that the stripes have room for.
+  /// How full stripes are: the columns divided by those that they have room for.
   double fill(int64_t element_bytes) const {
     const int64_t room = int64_t{stripes} * width(static_cast<unsigned>(element_bytes));
     return static_cast<double>(columns) / static_cast<double>(room);

@@ -58,7 +58,7 @@ struct ChannelWords {
   }
 };
 
-/// Few channels of bytes that are no runs: all bytes are counted.
+/// Few channels of bytes that do not lie in runs: all bytes are counted.
 struct CountedBytes {};
 
 /// ChannelColumns are channels side by side. A kernel finds the extremes of parts of a channel, and

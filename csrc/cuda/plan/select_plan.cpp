@@ -199,7 +199,7 @@ std::optional<SelectPlan> plan_spans(const SelectRequest& request) {
     return std::nullopt;
   }
   unsigned cluster = cluster_that_keeps(request);
-  // A single run, or few of them, are read sooner as SelectWhole and others. So are long runs, if
+  // One run, or a few, are read sooner as SelectWhole and others. So are long runs, if
   // there are channels for all SMs, or runs begin within vec16s.
   const int64_t run = problem.rows[2].size;
   const bool is_run = run == request.rows || run >= kLongRunOfSpans;
@@ -245,7 +245,7 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   return passes;
 }
 
-/// Whether all blocks read across the short runs of a channel, as images have them.
+/// Whether channels lie in short runs, as those of images do. All blocks then read across runs.
 bool takes_short_runs(const SelectRequest& request) {
   const int64_t rows = request.rows;
   const Extent& run = request.problem.rows[2];

@@ -138,12 +138,12 @@ struct SelectPasses : DigitGroups {
   std::variant<ChannelStreams, ChannelSpans, ChannelColumns> channels;
 };
 
-/// One q of long channels, each for several blocks: a sample tells where its values lie.
+/// One q of long channels. Several blocks read each; a sample tells where its values lie.
 struct SelectSampled {
   ChannelStreams streams;
   int64_t sample;  // elements of a channel
   unsigned room;   // the counters that a window may have
-  unsigned passes; // as many as any data need
+  unsigned passes; // as many as the worst data need
 };
 
 /// The shared memory of a block that has rows of a stripe of columns.

@@ -98,7 +98,7 @@ struct WeightColumns : ChannelColumns {
 struct WeightsPlan {
   std::variant<WeightStreams, WeightColumns, WeightTiles> layout;
   int64_t blocks;
-  int threads; // at most: some kernels have fewer
+  int threads; // of WeightStreams, at most: some of their kernels have fewer
   int64_t shared_bytes;
 
   /// Whether blocks write sums as they are, and do not add to them.

@@ -289,7 +289,7 @@ void select_layout(const SelectListed& in, const SelectCall& call, const Launch&
   visit_wide_bits(call.part.selection.problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     if constexpr (sizeof(Bits) == 2) {
-      throw InternalError("select_listed: digits of two-byte types are counted");
+      throw InternalError("SelectListed: digits of two-byte types are counted");
     } else {
       select_bits<Bits>(in, call, launch);
     }

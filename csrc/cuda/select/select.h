@@ -33,7 +33,7 @@ struct SelectionPart {
   }
 };
 
-/// A part of a selection by its plan.
+/// A part of a selection, and its plan.
 struct SelectCall {
   const SelectPlan& plan;
   const SelectionPart& part;
@@ -59,14 +59,14 @@ struct SelectPass {
   unsigned slots; // of a channel; the first digit has one
 };
 
-/// `overlaps`: the kernel waits for the previous one, if that may not have ended.
+/// `overlaps`: the kernel may start before the previous one has ended, and waits for it itself.
 inline LaunchShape shape_of(const SelectPlan& plan, unsigned cluster = 1, bool overlaps = false) {
   return {
       grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
       static_cast<int>(cluster), overlaps};
 }
 
-/// Counts a digit. The plan is that of SelectPasses.
+/// Counts a digit for SelectPasses.
 void count_digit(
     const ChannelStreams& in, const SelectCall& call, const SelectPass& pass, const Launch& launch);
 void count_digit(

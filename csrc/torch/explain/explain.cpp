@@ -1,4 +1,4 @@
-// Operators that tell how the CPU would count, or a GPU that need not be there.
+// Operators that tell how the CPU or a GPU would count. No GPU needs to be present.
 #include "torch/explain/explain.h"
 
 #include <algorithm>
@@ -75,11 +75,13 @@ Facts groups_of(PlanFacts plan, const DescribedProblem& asked) {
   return plan.groups;
 }
 
-/// Of an empty input only the result is zeroed. `name`: of what tells how it is counted.
+/// An empty input: only the result is zeroed. `name`: the fact that tells how elements are counted.
 Facts facts_of_nothing(const char* name, const DescribedProblem& asked, const Gpu& gpu) {
-  const bool launches = !gpu.empty() && asked.problem.num_counts() > 0;
   const Fact layout("layout", Facts{{name, "nothing to count"}});
-  return groups_of({{layout}, Steps(launches ? 1 : 0, "zeroing")}, asked);
+  if (gpu.empty()) {
+    return {layout, asked.memory(0, 0), processor()};
+  }
+  return groups_of({{layout}, Steps(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing")}, asked);
 }
 
 std::string plan_channel_histogram(
@@ -128,6 +130,7 @@ Facts facts_of_weights(
     int64_t bytes_of_digits) {
   const SumLayout sum = sum_layout(problem.operand(1).type);
   const bool is_empty = problem.num_counts() == 0 || problem.num_rows() == 0;
+  // Those of an empty input, too: no sums are told then.
   const bool multiplies = is_empty || has_one_weight_a_channel(problem.operand(1));
   Facts sums;
   if (!gpu.empty() && !is_empty) {

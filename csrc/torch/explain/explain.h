@@ -15,7 +15,7 @@ struct Described {
   std::string dtype;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  int64_t address; // of the first element, or how it is aligned
+  int64_t address; // of the first element; if there is none, any one that is aligned alike
 
   Description description() const {
     return {"cpu", dtype, "strided", true, static_cast<int64_t>(sizes.size())};
@@ -28,7 +28,7 @@ struct Described {
 };
 
 struct DescribedProblem {
-  Problem problem; // its data may not be read
+  Problem problem; // its data must not be read
   bool copies_input;
   int64_t bytes_read;
   int64_t bytes_of_counts;
@@ -46,6 +46,8 @@ struct DescribedProblem {
   Fact memory(int64_t workspace_bytes, int64_t bytes_of_gaps) const;
 };
 
+/// The loops that the CPU chooses.
+Fact processor();
 /// How the CPU counts integers, with the threads that torch has.
 Facts values_on_cpu(const DescribedProblem& asked);
 /// The same for numbers between edges.

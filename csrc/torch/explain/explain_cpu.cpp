@@ -9,13 +9,10 @@
 #include "torch/explain/explain.h"
 
 namespace histo {
-namespace {
 
 Fact processor() {
   return {"processor", Facts{{"loops", cpu::chosen_loops()}}};
 }
-
-} // namespace
 
 Facts values_on_cpu(const DescribedProblem& asked) {
   const cpu::CpuPlan plan = cpu::plan_of(asked.problem);

@@ -128,15 +128,15 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   // `number` values of a dtype, [kept...].
   m.def("_moments_of_digits(Tensor digits, Tensor number, ScalarType dtype) -> Tensor");
 
-  // How such an input would be counted, as JSON: by the CPU, with the threads that torch has, if
-  // `gpu` is empty, or else by a GPU with these limits: SMs, shared bytes of a block and of an SM,
-  // and 10 * major + minor of its compute capability. `address` is that of the first element, or how
-  // it is aligned.
+  // How such an input would be counted, as JSON. An empty `gpu` is the CPU, with the threads that
+  // torch has. Otherwise it holds the limits of a GPU: SMs, shared bytes of a block, those of an
+  // SM, and 10 * major + minor of the compute capability. `address` is that of the first element;
+  // if there is none, any one that is aligned alike.
   m.def(
       "_plan_channel_histogram(str dtype, int[] sizes, int[] strides, int address, int[] gpu, "
       "int num_bins, int[] dim) -> str");
 
-  // The same for histograms. Channels may share the edges. `is_one_call`: it makes the edges, too.
+  // The same for histograms. Channels may share the edges. `is_one_call`: the call makes the edges.
   // Weights, if there are any, take so many calls, and the largest one so many bytes of digits,
   // unless `rounds` lets a kernel round the sums at once.
   m.def(
