@@ -178,6 +178,7 @@ thread.join()
     run_python(code + RULES_ARE_THERE)
 
 
+@pytest.mark.long
 def test_weak_scaling_is_measured(tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "scaling.py"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -188,6 +188,7 @@ def test_package_in_a_new_process(package: Path, kind: str, tmp_path: Path) -> N
         assert torch.equal(highest.cpu(), (expected.cumsum(-1) < share).sum(-1))
 
 
+@pytest.mark.long
 def test_package_with_dynamic_num_bins(kind: str, tmp_path: Path) -> None:
     sample = random_values((20, 5), torch.int32).clamp(-1, 9).to(kind)
     path = tmp_path / "bins.pt2"
