@@ -29,7 +29,7 @@ def text_histogram(text: Any, *, variant: str = "auto") -> Ways:
 
 def own_shard(beside: Any, ndim: int, d: int) -> Placement:
     """The placement of weights or edges, which broadcast to a tensor of `ndim` dimensions that is
-    sharded at `d`: they are sharded, too, or the same for all."""
+    sharded at `d`. They are sharded in the same way, or each rank has all of them."""
     own = d - ndim + beside.ndim
     return Shard(own) if own >= 0 and beside.shape[own] > 1 else Replicate()
 

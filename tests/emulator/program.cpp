@@ -342,7 +342,7 @@ void uniform_edges() {
   run(low, high, rows, bins, launch);
 }
 
-/// What tests know of a plan of quantiles: words, and numbers, 0 if its layout has none.
+/// A plan of quantiles as tests read it: words and numbers. A number that its layout lacks is 0.
 struct QuantilePlan {
   std::string words;
   int64_t slots = 0, group = 0, sorted = 0, stream_rows = 0, column_rows = 0, rows_of_columns = 0;

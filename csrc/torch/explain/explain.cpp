@@ -130,7 +130,7 @@ Facts facts_of_weights(
     int64_t bytes_of_digits) {
   const SumLayout sum = sum_layout(problem.operand(1).type);
   const bool is_empty = problem.num_counts() == 0 || problem.num_rows() == 0;
-  // Those of an empty input, too: no sums are told then.
+  // An empty input has no sums, so none are told.
   const bool multiplies = is_empty || has_one_weight_a_channel(problem.operand(1));
   Facts sums;
   if (!gpu.empty() && !is_empty) {
